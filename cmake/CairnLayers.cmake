@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# A layer is a folder of src/: cairn_layer(zip DEPENDS cairn_tensor) compiles src/zip/*.cpp into cairn_zip,
+# which sees the include paths of what it depends on and nothing else. Libraries are made of layers.
+
+function(cairn_layer name)
+  cmake_parse_arguments(layer "" "" "DEPENDS" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cpp
+       ${PROJECT_SOURCE_DIR}/src/${name}/*/*.cpp)
+  add_library(cairn_${name} STATIC ${sources})
+  target_include_directories(cairn_${name} PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(cairn_${name} PUBLIC ${layer_DEPENDS})
+endfunction()
+
+# cairn::core, cairn::mpi: what programs link.
+function(cairn_library name)
+  cmake_parse_arguments(library "" "" "LAYERS" ${ARGN})
+  add_library(cairn_${name}_library INTERFACE)
+  add_library(cairn::${name} ALIAS cairn_${name}_library)
+  list(TRANSFORM library_LAYERS PREPEND cairn_)
+  target_link_libraries(cairn_${name}_library INTERFACE ${library_LAYERS})
+endfunction()
+
+# cairn_test(zip DEPENDS cairn_zip): the gtest program test_zip from tests/zip/*.cpp, label unit.
+function(cairn_test name)
+  cmake_parse_arguments(test "" "" "DEPENDS" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*_test.cpp)
+  if(NOT sources)
+    return()
+  endif()
+  add_executable(test_${name} ${sources})
+  target_include_directories(test_${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  target_link_libraries(test_${name} PRIVATE ${test_DEPENDS} GTest::gtest_main)
+  target_compile_definitions(test_${name} PRIVATE CAIRN_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
+  add_test(NAME unit.${name} COMMAND test_${name})
+  set_tests_properties(unit.${name} PROPERTIES LABELS unit TIMEOUT 300)
+endfunction()

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Agreeing on failure: the only way in which ranks leave a collective job early.
+#pragma once
+
+#include <functional>
+#include <string_view>
+
+#include "cairn/communicator.hpp"
+#include "cairn/error.hpp"
+
+namespace cairn {
+
+/// Collective. Runs `body` on every rank (it must not use `comm`), then agrees: returns on all ranks when all
+/// succeeded, else every rank throws the same Error: the failure of the lowest failing rank, with `step` and
+/// all ranks' failures. Exceptions that are not cairn::Error become io errors with their what(); bad_alloc
+/// becomes io "out of memory". `step` is a short phrase for messages ("reading the metadata").
+void on_all_ranks(std::string_view step, Communicator& comm, const std::function<void()>& body);
+
+/// Collective. `body` runs on `root` only and may fail; its result reaches all ranks.
+Bytes on_root(std::string_view step, Communicator& comm, int root, const std::function<Bytes()>& body);
+
+}  // namespace cairn
