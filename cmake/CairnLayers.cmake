@@ -20,6 +20,12 @@ function(cairn_library name)
   target_link_libraries(cairn_${name}_library INTERFACE ${library_LAYERS})
 endfunction()
 
+# Builds what the tests labelled unit run: cmake --build … --target unit_tests.
+add_custom_target(unit_tests)
+function(cairn_unit_target target)
+  add_dependencies(unit_tests ${target})
+endfunction()
+
 # cairn_test(zip DEPENDS cairn_zip): the gtest program test_zip from tests/zip/*.cpp, label unit.
 function(cairn_test name)
   cmake_parse_arguments(test "" "" "DEPENDS" ${ARGN})
@@ -33,4 +39,5 @@ function(cairn_test name)
   target_compile_definitions(test_${name} PRIVATE CAIRN_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
   add_test(NAME unit.${name} COMMAND test_${name})
   set_tests_properties(unit.${name} PROPERTIES LABELS unit TIMEOUT 300)
+  cairn_unit_target(test_${name})
 endfunction()
