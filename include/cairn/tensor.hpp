@@ -11,10 +11,33 @@ namespace cairn {
 /// Element types of torch 2.13 that have a dense byte layout. Sub-byte types count in torch's packed elements
 /// (float4_e2m1fn_x2: one element is one byte with two values).
 enum class DType : std::uint8_t {
-  boolean, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64, complex64, complex128,
-  uint16, uint32, uint64, complex32,
-  float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, float8_e5m2fnuz, float8_e8m0fnu, float4_e2m1fn_x2,
-  bits1x8, bits2x4, bits4x2, bits8, bits16,
+  boolean,
+  uint8,
+  int8,
+  int16,
+  int32,
+  int64,
+  float16,
+  bfloat16,
+  float32,
+  float64,
+  complex64,
+  complex128,
+  uint16,
+  uint32,
+  uint64,
+  complex32,
+  float8_e4m3fn,
+  float8_e5m2,
+  float8_e4m3fnuz,
+  float8_e5m2fnuz,
+  float8_e8m0fnu,
+  float4_e2m1fn_x2,
+  bits1x8,
+  bits2x4,
+  bits4x2,
+  bits8,
+  bits16,
 };
 
 struct DTypeInfo {

@@ -27,8 +27,7 @@ class ByteReader {
 
   /// Little-endian integer or float. Throws corrupt past the end.
   template <class T>
-    requires std::is_arithmetic_v<T>
-  T read() {
+  requires std::is_arithmetic_v<T> T read() {
     T value;
     std::memcpy(&value, need(sizeof(T)), sizeof(T));
     return value;

@@ -23,10 +23,8 @@ inline std::string_view as_text(std::span<const std::byte> bytes) {
 class ByteWriter {
  public:
   template <class T>
-    requires std::is_arithmetic_v<T>
-  void write(T value) {
-    append({reinterpret_cast<const std::byte*>(&value), sizeof(T)});
-  }
+  requires std::is_arithmetic_v<T>
+  void write(T value) { append({reinterpret_cast<const std::byte*>(&value), sizeof(T)}); }
   void append(std::span<const std::byte> bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
   void text(std::string_view text) { append(as_bytes(text)); }
 

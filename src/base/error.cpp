@@ -7,13 +7,20 @@ namespace cairn {
 
 std::string_view to_string(ErrorKind kind) {
   switch (kind) {
-    case ErrorKind::invalid_argument: return "invalid_argument";
-    case ErrorKind::not_found: return "not_found";
-    case ErrorKind::already_exists: return "already_exists";
-    case ErrorKind::corrupt: return "corrupt";
-    case ErrorKind::unsupported: return "unsupported";
-    case ErrorKind::mismatch: return "mismatch";
-    case ErrorKind::io: return "io";
+    case ErrorKind::invalid_argument:
+      return "invalid_argument";
+    case ErrorKind::not_found:
+      return "not_found";
+    case ErrorKind::already_exists:
+      return "already_exists";
+    case ErrorKind::corrupt:
+      return "corrupt";
+    case ErrorKind::unsupported:
+      return "unsupported";
+    case ErrorKind::mismatch:
+      return "mismatch";
+    case ErrorKind::io:
+      return "io";
   }
   return "unknown";
 }

@@ -61,7 +61,9 @@ std::vector<std::int64_t> contiguous_strides(std::span<const std::int64_t> shape
   return strides;
 }
 
-std::string to_string(std::span<const std::int64_t> values) { return fmt::format("[{}]", fmt::join(values, ", ")); }
+std::string to_string(std::span<const std::int64_t> values) {
+  return fmt::format("[{}]", fmt::join(values, ", "));
+}
 
 std::string to_string(BoxView box) {
   std::string text = "[";
