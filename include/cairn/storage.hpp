@@ -31,6 +31,8 @@ class File {
   const std::string& path() const { return path_; }
 
   virtual std::uint64_t size() = 0;
+  /// Of the open file itself, whatever its path names by now.
+  virtual FileStatus status() = 0;
   /// Reads exactly into.size() bytes; corrupt ("short read") when the file ends before.
   virtual void read(std::uint64_t byte_offset, std::span<std::byte> into) = 0;
   /// Writes all bytes. A full disk is io with "disk full" in the message.
@@ -39,8 +41,8 @@ class File {
   virtual void allocate(std::uint64_t size) = 0;
   virtual void sync() = 0;
   virtual void close() = 0;
-  /// Takes an exclusive lock that ends with this descriptor (open file description lock). False: another
-  /// process holds it.
+  /// Takes an exclusive lock that ends with this descriptor (open file description lock; the file is open for
+  /// writing). False: another descriptor holds it. True without a lock where the file system has none.
   virtual bool try_lock() = 0;
 
  protected:
@@ -54,17 +56,18 @@ class FileSystem {
  public:
   virtual ~FileSystem() = default;
 
+  /// A regular file; anything else (a directory, a FIFO, a device) is io, without waiting for a writer.
   virtual std::unique_ptr<File> open_read(const std::string& path) = 0;
   /// O_CREAT|O_EXCL|O_NOFOLLOW, mode 0666 less the umask, open for reading and writing.
   virtual std::unique_ptr<File> create_exclusive(const std::string& path) = 0;
-  /// An existing file for reading and writing; never follows a symlink, never truncates.
+  /// An existing regular file for reading and writing; never follows a symlink, never truncates.
   virtual std::unique_ptr<File> open_write(const std::string& path) = 0;
 
   /// nullopt where nothing is; a dangling link counts as nothing when links are followed.
   virtual std::optional<FileStatus> status(const std::string& path, bool follow_symlink = true) = 0;
   /// Names in the directory, without "." and "..", sorted by bytes.
   virtual std::vector<std::string> list(const std::string& path) = 0;
-  /// mkdir -p; existing directories are fine.
+  /// mkdir -p; existing directories are fine, new ones are durable in their parents.
   virtual void make_directories(const std::string& path) = 0;
   virtual void rename(const std::string& from, const std::string& to) = 0;
   /// Like rename, but already_exists when `to` is there; atomic where the file system allows it.
@@ -74,9 +77,11 @@ class FileSystem {
   virtual void sync_directory(const std::string& path) = 0;
   /// Bytes that an unprivileged writer can still store there.
   virtual std::uint64_t free_bytes(const std::string& path) = 0;
-  /// Whether entries can be made in the directory by this process (effective ids, read-only mounts).
+  /// Whether entries can be made in the directory by this process (effective ids, read-only mounts);
+  /// not_found where no directory is.
   virtual bool writable_directory(const std::string& path) = 0;
-  /// The path with all symlinks resolved; the last component need not exist.
+  /// The absolute path with all symlinks resolved; what the last link points to need not exist, its directory
+  /// must. A loop of links is io.
   virtual std::string resolve(const std::string& path) = 0;
   /// "ext4", "tmpfs", "nfs", … or a number in hex; for reports.
   virtual std::string type_name(const std::string& path) = 0;

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "storage/posix_file.hpp"
+
+#include <fcntl.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "base/fail.hpp"
+
+namespace cairn {
+
+namespace {
+
+constexpr std::size_t largest_transfer = std::size_t{1} << 30;
+
+off_t to_offset(std::uint64_t bytes, const std::string& path) {
+  if (bytes > static_cast<std::uint64_t>(std::numeric_limits<off_t>::max())) {
+    fail(ErrorKind::io, "{}: byte {} is beyond the largest file", path, bytes);
+  }
+  return static_cast<off_t>(bytes);
+}
+
+std::uint64_t available_bytes(int descriptor) {
+  struct statvfs room;
+  if (uninterrupted([&] { return fstatvfs(descriptor, &room); }) != 0) return 0;
+  return std::uint64_t{room.f_bavail} * room.f_frsize;
+}
+
+bool locks_unsupported(int error_number) {
+  return error_number == ENOSYS || error_number == EOPNOTSUPP || error_number == ENOLCK ||
+         error_number == EINVAL;
+}
+
+}  // namespace
+
+FileStatus to_status(const struct stat& raw) {
+  const auto type = S_ISREG(raw.st_mode)   ? FileType::regular
+                    : S_ISDIR(raw.st_mode) ? FileType::directory
+                    : S_ISLNK(raw.st_mode) ? FileType::symlink
+                                           : FileType::other;
+  return {type, static_cast<std::uint64_t>(raw.st_size),
+          std::int64_t{raw.st_mtim.tv_sec} * 1'000'000'000 + raw.st_mtim.tv_nsec, raw.st_dev, raw.st_ino};
+}
+
+void fail_write(std::string_view operation, std::string_view path, int error_number,
+                std::uint64_t needed_bytes, std::uint64_t available_bytes) {
+  if (error_number == ENOSPC) {
+    fail(ErrorKind::io, "{}: disk full: {} bytes needed, {} available", path, needed_bytes, available_bytes);
+  }
+  if (error_number == EDQUOT) {
+    fail(ErrorKind::io, "{}: disk full: {} bytes needed, the quota is used up ({} available on the disk)",
+         path, needed_bytes, available_bytes);
+  }
+  fail_io(operation, path, error_number);
+}
+
+PosixFile::~PosixFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+FileStatus PosixFile::status() {
+  struct stat raw;
+  if (uninterrupted([&] { return fstat(descriptor_, &raw); }) != 0) fail_io("stat", path(), errno);
+  return to_status(raw);
+}
+
+std::uint64_t PosixFile::size() { return status().size; }
+
+void PosixFile::read(std::uint64_t byte_offset, std::span<std::byte> into) {
+  std::size_t done = 0;
+  while (done < into.size()) {
+    const auto length = std::min(into.size() - done, largest_transfer);
+    const auto offset = to_offset(byte_offset + done, path());
+    const auto count = uninterrupted([&] { return pread(descriptor_, into.data() + done, length, offset); });
+    if (count < 0) fail_io("read", path(), errno);
+    if (count == 0) {
+      fail_corrupt("{}: short read: {} bytes expected at byte {}, {} there", path(), into.size(), byte_offset,
+                   done);
+    }
+    done += static_cast<std::size_t>(count);
+  }
+}
+
+void PosixFile::write(std::uint64_t byte_offset, std::span<const std::byte> bytes) {
+  std::size_t done = 0;
+  while (done < bytes.size()) {
+    const auto length = std::min(bytes.size() - done, largest_transfer);
+    const auto offset = to_offset(byte_offset + done, path());
+    const auto count =
+        uninterrupted([&] { return pwrite(descriptor_, bytes.data() + done, length, offset); });
+    if (count < 0) {
+      const int error_number = errno;
+      fail_write("write", path(), error_number, bytes.size() - done, available_bytes(descriptor_));
+    }
+    done += static_cast<std::size_t>(count);
+  }
+}
+
+void PosixFile::allocate(std::uint64_t size) {
+  const auto length = to_offset(size, path());
+  // Asked before: a failed fallocate may keep what it got.
+  const auto available = available_bytes(descriptor_);
+  if (uninterrupted([&] { return fallocate(descriptor_, 0, 0, length); }) != 0) {
+    const bool optional = errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL;
+    if (!optional) fail_write("fallocate", path(), errno, size, available);
+  }
+  if (uninterrupted([&] { return ftruncate(descriptor_, length); }) != 0) {
+    fail_write("ftruncate", path(), errno, size, available);
+  }
+}
+
+void PosixFile::sync() {
+  if (uninterrupted([&] { return fsync(descriptor_); }) == 0) return;
+  const int error_number = errno;
+  fail_write("fsync", path(), error_number, size(), available_bytes(descriptor_));
+}
+
+void PosixFile::close() {
+  if (descriptor_ < 0) return;
+  const int result = ::close(std::exchange(descriptor_, -1));
+  // After EINTR Linux has closed the descriptor all the same.
+  if (result != 0 && errno != EINTR) fail_write("close", path(), errno, 0, 0);
+}
+
+bool PosixFile::try_lock() {
+  struct flock whole_file = {};
+  whole_file.l_type = F_WRLCK;
+  whole_file.l_whence = SEEK_SET;
+  if (uninterrupted([&] { return fcntl(descriptor_, F_OFD_SETLK, &whole_file); }) == 0) return true;
+  if (errno == EAGAIN || errno == EACCES) return false;
+  if (locks_unsupported(errno)) return true;
+  fail_io("lock", path(), errno);
+}
+
+}  // namespace cairn
