@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# launch/test.sh [CTEST-ARGUMENT…]   set-up, both builds, all tests; prints ctest's closing lines, or what failed
+#
+# The unit tests run under the address and undefined-behaviour sanitizers first, then every test but those
+# labelled slow or gpu runs in the release build. All optional parts are on, warnings are errors.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+. launch/build.sh
+
+launch/setup.sh
+. launch/env.sh
+
+gate=(-DCAIRN_WERROR=ON -DCAIRN_WITH_MPI=ON -DCAIRN_WITH_TORCH=ON -DCAIRN_WITH_HDF5=ON -DCAIRN_WITH_ISAL=ON)
+build release all "${gate[@]}"
+build sanitize unit_tests "${gate[@]}"
+
+quietly build/sanitize/ctest.log ctest --preset sanitize -j2 --no-tests=error
+quietly build/release/ctest.log ctest --preset release -j2 --no-tests=error -LE '^(slow|gpu)$' "$@"
+sed -n '/% tests passed/,$p' build/release/ctest.log
