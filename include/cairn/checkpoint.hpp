@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Row: checkpoint. The verbs. Each says whether it is collective or local; all throw cairn::Error.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cairn/communicator.hpp"
+#include "cairn/metadata.hpp"
+#include "cairn/storage.hpp"
+
+namespace cairn {
+
+/// What `cairn ls` shows: a checkpoint's catalogue, read without a payload byte.
+struct Listing {
+  std::string format;  ///< "dcp"
+  Catalog catalog;
+  std::vector<std::string> notes;
+};
+
+/// Local. Reads the metadata of the checkpoint at `path`. Throws unsupported for kinds that are recognised and
+/// not read, not_found when nothing is there, corrupt for damaged metadata; faults of single tensors are
+/// reported together in one corrupt error.
+Listing list_checkpoint(FileSystem& files, const std::string& path);
+
+struct VerifyReport {
+  FaultList faults;
+  std::uint64_t tensors = 0, objects = 0, chunks = 0, files = 0;
+  std::uint64_t payload_bytes = 0;    ///< of all tensors
+  std::vector<std::string> warnings;  ///< shard files that nothing refers to, leftovers, notes
+};
+
+/// Local. Structural check of a DCP directory from its metadata and one stat a shard: names, bounds, ndim,
+/// tiling, every item inside its file. Reads no payload. Throws as list_checkpoint does when there is nothing
+/// that can be checked; everything else is a fault in the report.
+VerifyReport verify_structure(FileSystem& files, const std::string& path);
+
+/// Bytes moved so far by this rank, of the bytes this rank has to move. Called from one thread, a few times a
+/// second at most.
+struct Progress {
+  std::uint64_t done_bytes, total_bytes;
+};
+
+struct ConsolidateOptions {
+  std::string source;       ///< DCP directory
+  std::string destination;  ///< file; or a directory (existing, or ending in '/'): model.pth in it
+  bool overwrite = false;
+  bool sync = true;                          ///< fsync before publishing
+  std::uint64_t max_memory = 64ull << 20;    ///< data buffers of one rank, in bytes
+  int threads = 0;                           ///< I/O threads of one rank; 0: cores of this rank's affinity, shared
+                                             ///< fairly with the ranks on the node, 1 to 8
+  std::function<void(const Progress&)> progress;
+};
+
+struct OutputReport {
+  std::string path;
+  std::uint64_t bytes, tensors, objects;
+};
+
+/// The same on all ranks.
+struct ConsolidateReport {
+  std::vector<OutputReport> outputs;
+  std::uint64_t read_bytes = 0;      ///< over all ranks
+  std::uint64_t written_bytes = 0;   ///< over all ranks
+  std::uint64_t verified_bytes = 0;  ///< source bytes whose stored CRC was compared
+  double seconds = 0;
+  std::uint64_t peak_rss_bytes = 0;  ///< VmHWM, the largest of all ranks
+  int ranks = 1, threads = 1;
+  bool synced = true;
+  std::vector<std::string> skipped;  ///< names of the metadata that were not written, with the reason
+  std::vector<std::string> warnings;
+};
+
+/// Collective. Writes the checkpoint at options.source as one torch file that plain torch.load opens. All ranks
+/// share the bytes; the file is the same for any number of ranks and threads. Nothing is visible under the
+/// destination's name before it is whole (and durable, with sync); on failure every rank throws the same Error,
+/// the temporary is gone and an old output is untouched.
+ConsolidateReport consolidate(Communicator& comm, FileSystem& files, const ConsolidateOptions& options);
+
+}  // namespace cairn

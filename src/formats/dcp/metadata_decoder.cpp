@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "formats/dcp/metadata_decoder.hpp"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "base/fail.hpp"
+#include "base/text.hpp"
+#include "formats/dcp/fields.hpp"
+#include "formats/dcp/storage_rows.hpp"
+#include "pickle/reader.hpp"
+
+namespace cairn::dcp {
+namespace {
+
+using pickle::Kind;
+
+class Decoder {
+ public:
+  Decoder(std::span<const std::byte> pickle, std::string_view where, FaultList& faults)
+      : pickle_(pickle), where_(where), faults_(faults), root_(pickle::read(arena_, pickle, where)) {}
+
+  DecodedMetadata decode() {
+    check_root();
+    rows_.read(arena_, field(arena_, root_, "storage_data"), where_);
+    read_paths();
+    const auto states = field(arena_, root_, "state_dict_metadata");
+    if (!states || states->kind() != Kind::dict) {
+      fail_corrupt("{}: state_dict_metadata is {}, a dict expected", where_,
+                   states ? describe(arena_, *states) : "missing");
+    }
+    const auto items = arena_.items(*states);
+    for (std::size_t i = 0; i < items.size(); i += 2) entry(items[i], items[i + 1]);
+    for (const auto& file : rows_.files()) result_.catalog.add_file(file);
+    return std::move(result_);
+  }
+
+ private:
+  void check_root() const {
+    if (is_instance(arena_, root_, "Metadata")) return;
+    const std::string found = describe(arena_, root_);
+    if (found.find("bytecheckpoint") != std::string::npos) {
+      fail(ErrorKind::unsupported, "{}: a ByteCheckpoint checkpoint ({}), not a PyTorch DCP one", where_, found);
+    }
+    fail(ErrorKind::unsupported, "{}: {}, torch.distributed.checkpoint.metadata.Metadata expected", where_, found);
+  }
+
+  void read_paths() {
+    const auto paths = field(arena_, root_, "planner_data");
+    if (!paths || paths->kind() == Kind::none) return;
+    if (paths->kind() != Kind::dict) {
+      result_.notes.push_back(fmt::format("{}: planner_data is {}; names are kept flat", where_,
+                                          describe(arena_, *paths)));
+      return;
+    }
+    const auto items = arena_.items(*paths);
+    for (std::size_t i = 0; i < items.size(); i += 2) {
+      if (items[i].kind() == Kind::string && items[i + 1].kind() == Kind::tuple) {
+        paths_.insert_or_assign(arena_.text(items[i]), items[i + 1]);
+      }
+    }
+  }
+
+  void entry(Value key, Value value) {
+    if (key.kind() != Kind::string) fail_corrupt("{}: a name is {}, a str expected", where_, describe(arena_, key));
+    const std::string_view name = arena_.text(key);
+    if (!seen_.insert(name).second) fail_corrupt("{}: the name '{}' appears twice", where_, escape_name(name));
+    if (is_instance(arena_, value, "TensorStorageMetadata")) {
+      tensor(key, value);
+    } else if (is_instance(arena_, value, "BytesStorageMetadata")) {
+      object(key);
+    } else {
+      fail(ErrorKind::unsupported, "{}: '{}' is {}, TensorStorageMetadata or BytesStorageMetadata expected", where_,
+           escape_name(name), describe(arena_, value));
+    }
+  }
+
+  void tensor(Value key, Value value) {
+    const std::string_view name = arena_.text(key);
+    const auto size = field(arena_, value, "size");
+    if (!size || !read_size(arena_, *size, shape_)) {
+      return fault(FaultKind::shape, name, "the global size is no list of ints");
+    }
+    if (std::ranges::any_of(shape_, [](auto n) { return n < 0; })) {
+      return fault(FaultKind::shape, name, fmt::format("negative global size {}", to_string(shape_)));
+    }
+    const auto properties = field(arena_, value, "properties");
+    const DType dtype = read_dtype(name, properties ? *properties : Value{});
+    try {
+      Catalog probe;
+      probe.byte_count(probe.add_tensor(probe.add_string(name), dtype, shape_));
+    } catch (const Error& error) {
+      return fault(FaultKind::shape, name, error.message());
+    }
+    result_.catalog.add_tensor(string_id(key), dtype, shape_);
+    add_path(key);
+    chunks(name, field(arena_, value, "chunks"));
+  }
+
+  // TensorProperties: its state is the tuple (dtype, layout, requires_grad, memory format, pin_memory).
+  DType read_dtype(std::string_view name, Value properties) const {
+    std::optional<Value> dtype, layout;
+    if (properties.kind() == Kind::object) {
+      const auto state = arena_.object_view(properties).state;
+      if (state && state->kind() == Kind::tuple && arena_.items(*state).size() == 5) {
+        const auto items = arena_.items(*state);
+        dtype = items[0];
+        layout = items[1];
+        check_memory_format(name, items[3]);
+      } else {
+        dtype = field(arena_, properties, "dtype");
+        layout = field(arena_, properties, "layout");
+      }
+    }
+    if (!dtype) fail_corrupt("{}: '{}' has no dtype", where_, escape_name(name));
+    if (layout && layout->kind() == Kind::object) check_layout(name, *layout);
+    const auto found = dtype_from_name(dtype_name(arena_, *dtype));
+    if (!found) {
+      fail(ErrorKind::unsupported, "{}: '{}' has dtype {}, which Cairn does not read", where_, escape_name(name),
+           describe(arena_, *dtype));
+    }
+    return *found;
+  }
+
+  void check_layout(std::string_view name, Value layout) const {
+    const auto args = arena_.items(arena_.object_view(layout).args);
+    if (args.size() == 1 && args[0].kind() == Kind::string && arena_.text(args[0]) != "torch.strided") {
+      fail(ErrorKind::unsupported, "{}: '{}' has layout {}, torch.strided expected", where_, escape_name(name),
+           arena_.text(args[0]));
+    }
+  }
+
+  // The enum is pickled as REDUCE of its class with an int, or of builtins.getattr with (class, member name).
+  void check_memory_format(std::string_view name, Value format) const {
+    const auto is_enum = [&](Value value) {
+      return value.kind() == Kind::global && arena_.global_name(value).module.starts_with("torch.distributed.") &&
+             arena_.global_name(value).name.ends_with("MEM_FORMAT_ENCODING");
+    };
+    if (format.kind() == Kind::object && arena_.object_view(format).args.kind() == Kind::tuple) {
+      const auto view = arena_.object_view(format);
+      const auto args = arena_.items(view.args);
+      if (is_enum(view.callable) && args.size() == 1 && args[0].kind() == Kind::integer) return;
+      if (arena_.is_global(view.callable, "builtins", "getattr") && args.size() == 2 && is_enum(args[0]) &&
+          args[1].kind() == Kind::string && is_memory_format(arena_.text(args[1]))) {
+        return;
+      }
+    }
+    fail(ErrorKind::unsupported, "{}: the memory format of '{}' is {}", where_, escape_name(name),
+         describe(arena_, format));
+  }
+
+  static bool is_memory_format(std::string_view member) {
+    return member == "TORCH_CONTIGUOUS_FORMAT" || member == "TORCH_CHANNELS_LAST" || member == "TORCH_PRESERVE_FORMAT";
+  }
+
+  void chunks(std::string_view name, std::optional<Value> list) {
+    if (!list || (list->kind() != Kind::list && list->kind() != Kind::tuple)) {
+      return fault(FaultKind::shape, name, "the list of chunks is missing");
+    }
+    for (const Value chunk : arena_.items(*list)) add_chunk(name, chunk);
+  }
+
+  void add_chunk(std::string_view name, Value chunk) {
+    const auto offsets = field(arena_, chunk, "offsets"), sizes = field(arena_, chunk, "sizes");
+    if (!offsets || !sizes || !read_size(arena_, *offsets, box_.offsets) || !read_size(arena_, *sizes, box_.sizes)) {
+      return fault(FaultKind::shape, name, "a chunk has no offsets or sizes");
+    }
+    if (box_.offsets.size() != shape_.size() || box_.sizes.size() != shape_.size()) {
+      return fault(FaultKind::ndim, name,
+                   fmt::format("chunk offsets {} and sizes {}, {} dimensions expected", to_string(box_.offsets),
+                               to_string(box_.sizes), shape_.size()));
+    }
+    if (!inside(box_, shape_)) {
+      return fault(FaultKind::out_of_bounds, name,
+                   fmt::format("chunk offsets {} and sizes {} leave the global size {}", to_string(box_.offsets),
+                               to_string(box_.sizes), to_string(shape_)));
+    }
+    const StorageRow* row = rows_.find(name, box_.offsets);
+    if (row == nullptr && !BoxView(box_).empty()) {
+      fault(FaultKind::storage_data, name,
+            fmt::format("storage_data has no item for the chunk {}", to_string(BoxView(box_))));
+    }
+    if (row == nullptr) return result_.catalog.add_chunk(box_, kNoFile, 0, 0);
+    result_.catalog.add_chunk(box_, row->file, row->byte_offset, row->byte_length);
+  }
+
+  void object(Value key) {
+    const std::string_view name = arena_.text(key);
+    const StorageRow* row = rows_.find(name, {});
+    if (row == nullptr) return fault(FaultKind::storage_data, name, "storage_data has no item for the object");
+    result_.catalog.add_object(string_id(key), row->file, row->byte_offset, row->byte_length);
+    add_path(key);
+  }
+
+  void add_path(Value key) {
+    const auto found = paths_.find(arena_.text(key));
+    if (found == paths_.end()) return;
+    std::vector<PathStep> steps;
+    for (const Value step : arena_.items(found->second)) {
+      if (step.kind() == Kind::string) {
+        steps.push_back({string_id(step), false});
+      } else if (step.kind() == Kind::integer && !steps.empty() && is_list_position(arena_.as_integer(step))) {
+        steps.push_back({arena_.as_integer(step), true});
+      } else {
+        fail_corrupt("{}: step {} of the path of '{}' is no key or list position", where_, steps.size(),
+                     escape_name(arena_.text(key)));
+      }
+    }
+    if (steps.empty()) fail_corrupt("{}: the path of '{}' is empty", where_, escape_name(arena_.text(key)));
+    result_.catalog.set_path(steps);
+  }
+
+  // A list of n elements takes at least n bytes of metadata to fill; anything beyond is damage that would only
+  // cost memory.
+  bool is_list_position(std::int64_t position) const {
+    return position >= 0 && static_cast<std::uint64_t>(position) < pickle_.size();
+  }
+
+  StringId string_id(Value value) {
+    const auto [at, inserted] = string_ids_.try_emplace(value.bits, 0);
+    if (inserted) at->second = result_.catalog.add_string(arena_.text(value));
+    return at->second;
+  }
+
+  void fault(FaultKind kind, std::string_view name, std::string text) {
+    faults_.add({kind, std::string(name), std::string(where_), 0, fmt::format("'{}': {}", escape_name(name), text)});
+  }
+
+  std::span<const std::byte> pickle_;
+  std::string_view where_;
+  FaultList& faults_;
+  Arena arena_;
+  Value root_;
+  StorageRows rows_;
+  DecodedMetadata result_;
+  std::unordered_map<std::string_view, Value> paths_;
+  std::unordered_set<std::string_view> seen_;
+  std::unordered_map<std::uint64_t, StringId> string_ids_;
+  std::vector<std::int64_t> shape_;
+  Box box_;
+};
+
+}  // namespace
+
+DecodedMetadata decode_metadata(std::span<const std::byte> pickle, std::string_view where, FaultList& faults) {
+  return Decoder(pickle, where, faults).decode();
+}
+
+}  // namespace cairn::dcp

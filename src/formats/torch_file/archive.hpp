@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A torch.save archive read by range: its directory, its pickle, its storages. Local.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "pickle/value.hpp"
+#include "zip/directory.hpp"
+
+namespace cairn::torch_file {
+
+/// A stored record: its payload lies at byte_offset of the archive. crc 0 can mean "not computed".
+struct Record {
+  std::uint64_t byte_offset, size;
+  std::uint32_t crc;
+};
+
+class Archive {
+ public:
+  /// Throws corrupt or unsupported (compressed records, big-endian data), naming `where`. `read_at` must
+  /// outlive the archive.
+  Archive(const zip::ReadAt& read_at, std::uint64_t size, std::string where);
+
+  /// The pickle of the saved object, read into `arena`; its CRC is checked when there is one.
+  pickle::Value read_pickle(pickle::Arena& arena) const;
+
+  /// The record data/<key>, which must hold `bytes` bytes or more. Throws corrupt when absent or shorter.
+  Record storage(std::string_view key, std::uint64_t bytes) const;
+
+ private:
+  const zip::Entry& entry(std::string_view name) const;
+  Bytes read_small(const zip::Entry& entry) const;
+  void check_byte_order() const;
+
+  const zip::ReadAt& read_at_;
+  std::string where_;
+  zip::Directory directory_;
+  std::string prefix_;  // "archive/"
+};
+
+}  // namespace cairn::torch_file
