@@ -33,14 +33,15 @@ std::uint16_t flags_of(const RecordPlace& place) {
   return place.size == 0 ? kUtf8Flag : kUtf8Flag | kDescriptorFlag;
 }
 
-void write_zip64_field(const RecordPlace& place, ByteWriter& out) {
+// miniz writes the local header before it knows the compressed size: 0 there.
+void write_zip64_field(const RecordPlace& place, std::uint64_t compressed_size, ByteWriter& out) {
   const std::size_t body = zip64_body_bytes(place.size, place.header_offset);
   if (body == 0) return;
   out.write(kZip64Field);
   out.write(static_cast<std::uint16_t>(body));
   if (wide(place.size)) {
     out.write(place.size);
-    out.write(place.size);
+    out.write(compressed_size);
   }
   if (wide(place.header_offset)) out.write(place.header_offset);
 }
@@ -84,7 +85,7 @@ void write_local_header(std::string_view name, const RecordPlace& place, ByteWri
   out.write(static_cast<std::uint16_t>(name.size()));
   out.write(static_cast<std::uint16_t>(extra));
   out.text(name);
-  write_zip64_field(place, out);
+  write_zip64_field(place, 0, out);
   out.write(kPadField);
   out.write(static_cast<std::uint16_t>(pad));
   for (std::uint64_t i = 0; i < pad; ++i) out.write('Z');
@@ -121,7 +122,7 @@ void write_central_entry(std::string_view name, const RecordPlace& place, std::u
   write_zeros(10, out);
   out.write(narrow(place.header_offset));
   out.text(name);
-  write_zip64_field(place, out);
+  write_zip64_field(place, place.size, out);
 }
 
 void write_end(std::uint64_t directory_offset, std::uint64_t directory_size, std::uint64_t entry_count,

@@ -51,8 +51,8 @@ def whole_files(out):
         "half": torch.ones(5, dtype=torch.bfloat16),
     }
     torch.save(several, out / "several.pth")
-    config.save.storage_alignment = 4096
-    torch.save([torch.arange(3), torch.zeros(0)], out / "aligned_4096.pth")
+    config.save.storage_alignment = 1024
+    torch.save([torch.arange(3), torch.zeros(0)], out / "aligned_1024.pth")
     config.save.storage_alignment = 64
     torch.serialization.set_crc32_options(False)
     torch.save([torch.arange(3), torch.zeros(0)], out / "no_crc.pth")
