@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Decodes pickles of protocols 2 to 5 (as CPython's picklers write them) into an arena. Nothing is resolved,
+// imported or called.
+//
+// Folded into plain values, whatever the protocol, because protocol 2 and 3 picklers spell them as calls:
+//   _codecs.encode(str, 'latin1')     bytes          builtins.bytes()                        b''
+//   builtins.bytearray([bytes])       bytearray      builtins.set/frozenset([…])             set, frozenset
+// A str with a character above U+00FF in the first form is corrupt. Every other call stays an object.
+// Python 2 names of protocols 0 to 2 (`__builtin__`, `copy_reg` …) become their Python 3 names.
+// Python 2's own strings (BINSTRING) are taken as UTF-8 text.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+#include "pickle/value.hpp"
+
+namespace cairn::pickle {
+
+struct ReadLimits {
+  std::size_t open_marks = 10'000;  ///< containers begun and not closed; CPython's pickler stays below 1 000
+};
+
+/// Local. The value of the one pickle in `pickle`; `where` names the input in messages.
+/// Throws corrupt (bytes that no pickler writes: truncation, bad memo index, wrong kinds, invalid UTF-8,
+/// values left on the stack) and unsupported (an opcode outside the set, by name and byte offset). The arena
+/// may have grown then. Memory and time are proportional to the pickle's size: a memo index must be below
+/// that size, and what folding copies is bounded by it. Bytes after STOP are corrupt, unless `consumed` is
+/// given: it receives the length up to and with STOP.
+Value read(Arena& arena, std::span<const std::byte> pickle, std::string_view where, ReadLimits limits = {},
+           std::size_t* consumed = nullptr);
+
+}  // namespace cairn::pickle

@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "pickle/value.hpp"
+
+#include <array>
+#include <bit>
+#include <functional>
+#include <limits>
+
+#include "base/fail.hpp"
+
+namespace cairn::pickle {
+namespace {
+
+constexpr std::uint64_t kInline = 0x100;  // payload in the handle instead of an index
+constexpr int kPayloadShift = 9;
+constexpr std::int64_t kInlineLimit = std::int64_t{1} << 54;
+constexpr std::uint64_t kEmptyText = 256;  // inline payload of '' and b''; below it: the one character
+constexpr std::size_t kMaxGlobals = 65536;
+
+constexpr std::array<std::string_view, 16> kKindNames{
+    "none",  "boolean", "integer", "big_integer", "real",      "string", "bytes",  "bytearray",
+    "tuple", "list",    "dict",    "set",         "frozenset", "global", "object", "persistent"};
+
+Value handle(Kind kind, std::uint64_t index) {
+  return {static_cast<std::uint64_t>(kind) | index << kPayloadShift};
+}
+Value inline_handle(Kind kind, std::uint64_t payload) {
+  return {static_cast<std::uint64_t>(kind) | kInline | payload << kPayloadShift};
+}
+bool is_inline(Value value) { return (value.bits & kInline) != 0; }
+std::uint64_t index_of(Value value) { return value.bits >> kPayloadShift; }
+
+[[noreturn]] void wrong_kind(std::string_view expected, Value found) {
+  fail_corrupt("pickle: {} expected, {} found", expected, to_string(found.kind()));
+}
+void expect(Kind kind, Value value) {
+  if (value.kind() != kind) wrong_kind(to_string(kind), value);
+}
+
+struct OneCharacterTexts {
+  char bytes[256];
+  char utf8[256][2];
+};
+constexpr OneCharacterTexts kTexts = [] {
+  OneCharacterTexts texts{};
+  for (unsigned c = 0; c < 256; ++c) {
+    texts.bytes[c] = static_cast<char>(c);
+    texts.utf8[c][0] = static_cast<char>(c < 0x80 ? c : 0xc0 | c >> 6);
+    texts.utf8[c][1] = static_cast<char>(0x80 | (c & 0x3f));
+  }
+  return texts;
+}();
+
+std::string_view inline_text(Value value) {
+  const std::uint64_t c = index_of(value);
+  if (c == kEmptyText) return {};
+  if (value.kind() == Kind::bytes) return {&kTexts.bytes[c], 1};
+  return {kTexts.utf8[c], c < 0x80 ? std::size_t{1} : std::size_t{2}};
+}
+
+std::optional<std::uint64_t> one_latin1_character(std::string_view utf8) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(utf8[i]); };
+  if (utf8.empty()) return kEmptyText;
+  if (utf8.size() == 1 && byte(0) < 0x80) return byte(0);
+  if (utf8.size() == 2 && (byte(0) == 0xc2 || byte(0) == 0xc3) && byte(1) >> 6 == 2)
+    return (byte(0) & 3u) << 6 | (byte(1) & 0x3fu);
+  return {};
+}
+
+/// Without the bytes that only repeat the sign.
+std::string_view minimal(std::string_view little_endian) {
+  while (little_endian.size() > 1) {
+    const auto last = static_cast<unsigned char>(little_endian.back());
+    const bool negative = (little_endian[little_endian.size() - 2] & 0x80) != 0;
+    if (last != (negative ? 0xff : 0x00)) break;
+    little_endian.remove_suffix(1);
+  }
+  return little_endian;
+}
+
+}  // namespace
+
+std::string_view to_string(Kind kind) {
+  const auto index = static_cast<std::size_t>(kind);
+  return index < kKindNames.size() ? kKindNames[index] : "invalid";
+}
+
+// --- scalars ----------------------------------------------------------------------------------------------
+
+Value Arena::boolean(bool value) const { return inline_handle(Kind::boolean, value ? 1 : 0); }
+
+bool Arena::as_boolean(Value value) const {
+  expect(Kind::boolean, value);
+  return index_of(value) != 0;
+}
+
+Value Arena::integer(std::int64_t value) {
+  const auto payload = static_cast<std::uint64_t>(value);
+  if (value >= -kInlineLimit && value < kInlineLimit) return inline_handle(Kind::integer, payload);
+  numbers_.push(payload);
+  return handle(Kind::integer, numbers_.size() - 1);
+}
+
+std::int64_t Arena::as_integer(Value value) const {
+  expect(Kind::integer, value);
+  if (is_inline(value)) return static_cast<std::int64_t>(value.bits) >> kPayloadShift;
+  return static_cast<std::int64_t>(numbers_[index_of(value)]);
+}
+
+Value Arena::big_integer(std::string_view little_endian) {
+  const std::string_view digits = minimal(little_endian);
+  if (digits.size() > sizeof(std::int64_t)) return handle(Kind::big_integer, add_text(digits));
+  const bool negative = !digits.empty() && (digits.back() & 0x80) != 0;
+  std::int64_t value = negative ? -1 : 0;
+  if (!digits.empty()) std::memcpy(&value, digits.data(), digits.size());
+  return integer(value);
+}
+
+Value Arena::real(double value) {
+  numbers_.push(std::bit_cast<std::uint64_t>(value));
+  return handle(Kind::real, numbers_.size() - 1);
+}
+
+double Arena::as_real(Value value) const {
+  expect(Kind::real, value);
+  return std::bit_cast<double>(numbers_[index_of(value)]);
+}
+
+// --- text -------------------------------------------------------------------------------------------------
+
+std::uint64_t Arena::add_text(std::string_view text) {
+  const auto source = text_.source(text);
+  const std::uint64_t length = text.size();
+  const std::size_t place = text_.extend(sizeof(length) + text.size());
+  std::memcpy(&text_[place], &length, sizeof(length));
+  text_.copy(place + sizeof(length), source);
+  return place;
+}
+
+std::string_view Arena::text_at(std::uint64_t place) const {
+  std::uint64_t length;
+  std::memcpy(&length, &text_[place], sizeof(length));
+  return {&text_[place] + sizeof(length), length};
+}
+
+std::optional<Value> shared_string(std::string_view utf8) {
+  const auto c = one_latin1_character(utf8);
+  return c ? std::optional(inline_handle(Kind::string, *c)) : std::nullopt;
+}
+
+Value Arena::string(std::string_view utf8) {
+  if (const auto shared = shared_string(utf8)) return *shared;
+  return handle(Kind::string, add_text(utf8));
+}
+
+Value Arena::latin1(std::optional<Value> existing) {
+  if (!latin1_) latin1_ = existing ? *existing : string("latin1");
+  return *latin1_;
+}
+
+Value Arena::bytes(std::string_view value) {
+  if (value.empty()) return inline_handle(Kind::bytes, kEmptyText);
+  if (value.size() == 1) return inline_handle(Kind::bytes, static_cast<unsigned char>(value[0]));
+  return handle(Kind::bytes, add_text(value));
+}
+
+Value Arena::bytearray(std::string_view value) { return handle(Kind::bytearray, add_text(value)); }
+
+std::string_view Arena::text(Value value) const {
+  switch (value.kind()) {
+    case Kind::string:
+    case Kind::bytes:
+    case Kind::bytearray:
+    case Kind::big_integer:
+      return is_inline(value) ? inline_text(value) : text_at(index_of(value));
+    default:
+      wrong_kind("text", value);
+  }
+}
+
+// --- containers -------------------------------------------------------------------------------------------
+
+std::uint64_t Arena::add_fixed(std::span<const Value> items) {
+  const auto source = values_.source(items);
+  const std::size_t place = values_.extend(1 + items.size());
+  values_[place] = {items.size()};
+  values_.copy(place + 1, source);
+  return place;
+}
+
+std::span<const Value> Arena::fixed_at(std::uint64_t place) const {
+  return values_.span(place + 1, values_[place].bits);
+}
+
+Value Arena::tuple(std::span<const Value> items) {
+  if (items.empty()) return inline_handle(Kind::tuple, 0);
+  return handle(Kind::tuple, add_fixed(items));
+}
+
+Value Arena::frozenset(std::span<const Value> items) { return handle(Kind::frozenset, add_fixed(items)); }
+
+Value Arena::list() {
+  ranges_.push({});
+  return handle(Kind::list, ranges_.size() - 1);
+}
+Value Arena::dict() {
+  ranges_.push({});
+  return handle(Kind::dict, ranges_.size() - 1);
+}
+Value Arena::set() {
+  ranges_.push({});
+  return handle(Kind::set, ranges_.size() - 1);
+}
+
+// The first items get exactly their room (most dicts never grow), a later lack doubles it.
+void Arena::extend(Range& range, std::span<const Value> items) {
+  if (items.empty()) return;
+  const std::uint64_t needed = range.size + items.size();
+  if (needed > std::numeric_limits<std::uint32_t>::max()) {
+    fail(ErrorKind::unsupported, "pickle: a container of {} values, more than 2^32 - 1", needed);
+  }
+  const auto source = values_.source(items);
+  if (needed > range.capacity) {
+    const std::uint64_t doubled = std::min<std::uint64_t>(2 * std::uint64_t{range.capacity}, 0xffffffff);
+    const std::uint64_t capacity = std::max(needed, doubled);
+    const std::size_t moved = values_.extend(capacity);
+    values_.copy(moved, values_.source(view(range)));
+    range.first = moved;
+    range.capacity = static_cast<std::uint32_t>(capacity);
+  }
+  values_.copy(range.first + range.size, source);
+  range.size = static_cast<std::uint32_t>(needed);
+}
+
+Arena::ObjectItems& Arena::items_of(Object& object) {
+  if (object.items == 0) {
+    object_items_.push({});
+    object.items = static_cast<std::uint32_t>(object_items_.size());
+  }
+  return object_items_[object.items - 1];
+}
+
+void Arena::append(Value container, Value item) { append_all(container, {&item, 1}); }
+
+void Arena::append_all(Value container, std::span<const Value> items) {
+  switch (container.kind()) {
+    case Kind::list:
+    case Kind::set:
+      return extend(ranges_[index_of(container)], items);
+    case Kind::object:
+      return extend(items_of(objects_[index_of(container)]).list, items);
+    default:
+      wrong_kind("something to append to", container);
+  }
+}
+
+void Arena::set_item(Value container, Value key, Value value) {
+  const std::array<Value, 2> pair{key, value};
+  set_all(container, pair);
+}
+
+void Arena::set_all(Value container, std::span<const Value> keys_and_values) {
+  switch (container.kind()) {
+    case Kind::dict:
+      return extend(ranges_[index_of(container)], keys_and_values);
+    case Kind::object:
+      return extend(items_of(objects_[index_of(container)]).dict, keys_and_values);
+    default:
+      wrong_kind("dict", container);
+  }
+}
+
+std::span<const Value> Arena::items(Value value) const {
+  switch (value.kind()) {
+    case Kind::tuple:
+    case Kind::frozenset:
+      return is_inline(value) ? std::span<const Value>{} : fixed_at(index_of(value));
+    case Kind::list:
+    case Kind::dict:
+    case Kind::set:
+      return view(ranges_[index_of(value)]);
+    default:
+      wrong_kind("a container", value);
+  }
+}
+
+std::optional<Value> Arena::find(Value dict, std::string_view key) const {
+  const auto pairs = dict.kind() == Kind::object ? object_view(dict).dict_items : items(dict);
+  for (std::size_t i = pairs.size() & ~std::size_t{1}; i >= 2; i -= 2) {
+    if (pairs[i - 2].kind() == Kind::string && text(pairs[i - 2]) == key) return pairs[i - 1];
+  }
+  return {};
+}
+
+// --- objects ----------------------------------------------------------------------------------------------
+
+Value Arena::object(Construct how, Value callable, Value args, Value kwargs) {
+  objects_.push({callable, args, {}, 0, how, false});
+  if (kwargs != none()) items_of(objects_.back()).kwargs = kwargs;
+  return handle(Kind::object, objects_.size() - 1);
+}
+
+void Arena::set_state(Value object, Value state) {
+  expect(Kind::object, object);
+  Object& node = objects_[index_of(object)];
+  node.state = state;
+  node.has_state = true;
+}
+
+Arena::ObjectView Arena::object_view(Value value) const {
+  expect(Kind::object, value);
+  const Object& node = objects_[index_of(value)];
+  ObjectView result{node.how, node.callable, node.args, {}, {}, {}, {}};
+  if (node.has_state) result.state = node.state;
+  if (node.items != 0) {
+    const ObjectItems& items = object_items_[node.items - 1];
+    result.kwargs = items.kwargs;
+    result.list_items = view(items.list);
+    result.dict_items = view(items.dict);
+  }
+  return result;
+}
+
+Value Arena::persistent(Value id) {
+  values_.push(id);
+  return handle(Kind::persistent, values_.size() - 1);
+}
+
+Value Arena::persistent_id(Value value) const {
+  expect(Kind::persistent, value);
+  return values_[index_of(value)];
+}
+
+// --- globals ----------------------------------------------------------------------------------------------
+
+std::size_t Arena::global_slot(std::string_view module, std::string_view name) const {
+  const std::size_t mask = global_slots_.size() - 1;
+  const std::hash<std::string_view> hash;
+  std::size_t slot = (hash(module) * 31 + hash(name)) & mask;
+  for (; global_slots_[slot] != 0; slot = (slot + 1) & mask) {
+    const Global& known = globals_[global_slots_[slot] - 1];
+    if (text_at(known.name) == name && text_at(known.module) == module) break;
+  }
+  return slot;
+}
+
+void Arena::grow_global_slots() {
+  const std::size_t count = std::max<std::size_t>(64, 2 * global_slots_.size());
+  global_slots_.shrink(0);
+  global_slots_.extend(count);
+  std::fill_n(&global_slots_[0], count, 0u);
+  for (std::uint32_t i = 0; i < globals_.size(); ++i) {
+    global_slots_[global_slot(text_at(globals_[i].module), text_at(globals_[i].name))] = i + 1;
+  }
+}
+
+Value Arena::global(std::string_view module, std::string_view name) {
+  if (2 * globals_.size() >= global_slots_.size()) grow_global_slots();
+  const std::size_t slot = global_slot(module, name);
+  if (global_slots_[slot] == 0) {
+    if (globals_.size() == kMaxGlobals) {
+      fail(ErrorKind::unsupported, "pickle: more than {} different globals", kMaxGlobals);
+    }
+    const std::uint64_t name_place = add_text(name);
+    globals_.push({add_text(module), name_place});
+    global_slots_[slot] = static_cast<std::uint32_t>(globals_.size());
+  }
+  return handle(Kind::global, global_slots_[slot] - 1);
+}
+
+std::optional<Value> Arena::find_global(std::string_view module, std::string_view name) const {
+  if (globals_.size() == 0) return {};
+  const std::uint32_t found = global_slots_[global_slot(module, name)];
+  if (found == 0) return {};
+  return handle(Kind::global, found - 1);
+}
+
+Arena::GlobalName Arena::global_name(Value value) const {
+  expect(Kind::global, value);
+  const Global& global = globals_[index_of(value)];
+  return {text_at(global.module), text_at(global.name)};
+}
+
+bool Arena::is_global(Value value, std::string_view module, std::string_view name) const {
+  if (value.kind() != Kind::global) return false;
+  const GlobalName found = global_name(value);
+  return found.name == name && found.module == module;
+}
+
+std::size_t Arena::memory_bytes() const {
+  return text_.memory_bytes() + values_.memory_bytes() + ranges_.memory_bytes() + objects_.memory_bytes() +
+         object_items_.memory_bytes() + numbers_.memory_bytes() + globals_.memory_bytes() +
+         global_slots_.memory_bytes();
+}
+
+}  // namespace cairn::pickle
