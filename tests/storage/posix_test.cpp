@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mount.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,7 +10,7 @@
 #include <functional>
 
 #include "base/byte_writer.hpp"
-#include "cairn/error.hpp"
+#include "failure_of.hpp"
 #include "storage/posix_file.hpp"
 #include "temp_dir.hpp"
 
@@ -19,20 +18,6 @@ namespace cairn {
 namespace {
 
 FileSystem& files = posix_file_system();
-
-Error failure_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return Error(ErrorKind::io, "");
-}
-
-bool contains(const Error& error, std::string_view text) {
-  return std::string_view(error.what()).find(text) != std::string_view::npos;
-}
 
 std::string read_text(File& file, std::uint64_t byte_offset, std::size_t length) {
   std::string text(length, '?');

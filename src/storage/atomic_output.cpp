@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Who may unlink a temporary: only the holder of its lock, after seeing that the name still is the locked
+// file. Names are only made with O_EXCL, so from then on nobody else can change what the name means.
+#include "storage/atomic_output.hpp"
+
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "base/fail.hpp"
+
+namespace cairn {
+
+namespace {
+
+std::string directory_of(const std::string& path) {
+  const auto slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+[[noreturn]] void fail_busy(const std::string& final_path) {
+  fail(ErrorKind::already_exists, "{}: another run is writing it", final_path);
+}
+
+template <class Open>
+std::unique_ptr<File> open_unless(ErrorKind expected, Open open) {
+  try {
+    return open();
+  } catch (const Error& error) {
+    if (error.kind() != expected) throw;
+    return nullptr;
+  }
+}
+
+// Another run may hold the lock of a file it found for the moment it takes to look at it.
+bool lock_new(File& file) {
+  for (int attempt = 0; attempt < 50; ++attempt) {
+    if (file.try_lock()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string temporary_path_for(const std::string& final_path) {
+  const auto name = final_path.rfind('/') + 1;  // npos + 1 is 0
+  return final_path.substr(0, name) + "." + final_path.substr(name) + ".cairn-part";
+}
+
+AtomicOutput::AtomicOutput(FileSystem& files, std::string final_path, bool overwrite)
+    : files_(&files),
+      final_path_(std::move(final_path)),
+      temporary_path_(temporary_path_for(final_path_)),
+      overwrite_(overwrite) {}
+
+AtomicOutput::~AtomicOutput() {
+  try {
+    discard();
+  } catch (const Error&) {
+  }
+}
+
+AtomicOutput AtomicOutput::create(FileSystem& files, const std::string& final_path, std::uint64_t size,
+                                  bool overwrite) {
+  AtomicOutput output(files, files.resolve(final_path), overwrite);
+  output.check_final();
+  output.claim_temporary();
+  output.on_signal_ = RemoveOnSignal(output.temporary_path_);
+  output.lock_->allocate(size);
+  return output;
+}
+
+void AtomicOutput::check_final() const {
+  const auto found = files_->status(final_path_, false);
+  if (!found) return;
+  if (found->type != FileType::regular) {
+    fail(ErrorKind::io, "{}: {} is in the way of the output file", final_path_,
+         found->type == FileType::directory ? "a directory" : "something that is not a regular file");
+  }
+  if (!overwrite_) {
+    throw Error(ErrorKind::already_exists, final_path_ + ": the output is there already",
+                "exists; use --overwrite");
+  }
+}
+
+void AtomicOutput::claim_temporary() {
+  constexpr int most_attempts = 10;  // each follows a file of another run that came and went
+  for (int attempt = 0; attempt < most_attempts; ++attempt) {
+    auto file =
+        open_unless(ErrorKind::already_exists, [&] { return files_->create_exclusive(temporary_path_); });
+    if (!file) {
+      settle_leftover();
+    } else if (hold(*file)) {
+      lock_ = std::move(file);
+      return;
+    }
+  }
+  fail_busy(final_path_);
+}
+
+bool AtomicOutput::hold(File& created) const {
+  try {
+    return lock_new(created) && names_our_file(created);
+  } catch (const Error&) {
+    if (names_our_file(created)) files_->unlink(temporary_path_);
+    throw;
+  }
+}
+
+bool AtomicOutput::names_our_file(File& file) const {
+  const auto ours = file.status();
+  const auto named = files_->status(temporary_path_, false);
+  return named && named->device == ours.device && named->inode == ours.inode;
+}
+
+void AtomicOutput::settle_leftover() const {
+  const auto file = open_unless(ErrorKind::not_found, [&] { return files_->open_write(temporary_path_); });
+  if (!file) return;
+  if (!file->try_lock()) fail_busy(final_path_);
+  if (!names_our_file(*file)) return;
+  if (!overwrite_) {
+    throw Error(ErrorKind::already_exists, temporary_path_ + ": left behind by a run that was killed",
+                "--overwrite discards it");
+  }
+  files_->unlink(temporary_path_);
+}
+
+void AtomicOutput::publish(bool sync) {
+  if (sync) lock_->sync();
+  if (overwrite_) {
+    files_->rename(temporary_path_, final_path_);
+  } else {
+    files_->rename_no_replace(temporary_path_, final_path_);
+  }
+  const auto unlocked_at_the_end = std::move(lock_);
+  on_signal_ = {};
+  if (sync) files_->sync_directory(directory_of(final_path_));
+}
+
+void AtomicOutput::discard() {
+  const auto unlocked_at_the_end = std::move(lock_);
+  if (!unlocked_at_the_end) return;
+  if (names_our_file(*unlocked_at_the_end)) files_->unlink(temporary_path_);
+  on_signal_ = {};
+}
+
+}  // namespace cairn

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "storage/signal_cleanup.hpp"
+
+#include <unistd.h>
+#include <csignal>
+#include <cstring>
+
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <utility>
+
+namespace cairn {
+
+namespace {
+
+// Whoever takes a path out of its slot owns it: the handler and a running destructor never meet.
+std::array<std::atomic<char*>, 64> registered{};
+static_assert(std::atomic<char*>::is_always_lock_free);
+
+extern "C" void remove_and_end(int signal_number) {
+  for (auto& slot : registered) {
+    if (const char* path = slot.exchange(nullptr)) ::unlink(path);
+  }
+  // Blocked while the handler runs: delivered, with the default action, when it returns.
+  std::signal(signal_number, SIG_DFL);
+  raise(signal_number);
+}
+
+}  // namespace
+
+void install_signal_cleanup() {
+  for (const int signal_number : {SIGINT, SIGTERM}) {
+    struct sigaction current = {};
+    if (sigaction(signal_number, nullptr, &current) != 0 || current.sa_handler == SIG_IGN) continue;
+    struct sigaction cleanup = {};
+    cleanup.sa_handler = remove_and_end;
+    sigemptyset(&cleanup.sa_mask);
+    sigaddset(&cleanup.sa_mask, SIGINT);
+    sigaddset(&cleanup.sa_mask, SIGTERM);
+    sigaction(signal_number, &cleanup, nullptr);
+  }
+}
+
+RemoveOnSignal::RemoveOnSignal(const std::string& path) {
+  char* copy = strdup(path.c_str());
+  for (std::size_t slot = 0; copy != nullptr && slot < registered.size(); ++slot) {
+    char* empty = nullptr;
+    if (registered[slot].compare_exchange_strong(empty, copy)) {
+      slot_ = slot;
+      return;
+    }
+  }
+  std::free(copy);
+}
+
+RemoveOnSignal::~RemoveOnSignal() {
+  if (slot_ != nowhere) std::free(registered[slot_].exchange(nullptr));
+}
+
+RemoveOnSignal::RemoveOnSignal(RemoveOnSignal&& other) noexcept
+    : slot_(std::exchange(other.slot_, nowhere)) {}
+
+RemoveOnSignal& RemoveOnSignal::operator=(RemoveOnSignal&& other) noexcept {
+  std::swap(slot_, other.slot_);
+  return *this;
+}
+
+}  // namespace cairn

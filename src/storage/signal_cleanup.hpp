@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Temporaries do not outlive a process that is told to end.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace cairn {
+
+/// On SIGINT and SIGTERM, from now on: unlinks the registered paths, then ends by the same signal (a shell
+/// sees 128 + its number). A signal that the process was started to ignore stays ignored. Called by programs,
+/// never by the library. Local.
+void install_signal_cleanup();
+
+/// While it lives, `path` (absolute, or the working directory stays) is unlinked by
+/// install_signal_cleanup()'s signals. At most 64 at a time; more are not registered. Thread-safe. Local.
+class RemoveOnSignal {
+ public:
+  RemoveOnSignal() = default;
+  explicit RemoveOnSignal(const std::string& path);
+  ~RemoveOnSignal();
+  RemoveOnSignal(RemoveOnSignal&& other) noexcept;
+  RemoveOnSignal& operator=(RemoveOnSignal&& other) noexcept;
+
+ private:
+  static constexpr std::size_t nowhere = ~std::size_t{0};
+  std::size_t slot_ = nowhere;
+};
+
+}  // namespace cairn
