@@ -26,6 +26,7 @@ void read_zip64_field(ByteReader field, Entry& entry) {
 }
 
 void resolve_zip64(std::span<const std::byte> extra, Entry& entry) {
+  if (entry.size != kMax32 && entry.compressed_size != kMax32 && entry.header_offset != kMax32) return;
   ByteReader fields(extra, "extra field");
   while (fields.remaining() >= 4) {
     const auto id = fields.read<std::uint16_t>();
@@ -49,7 +50,7 @@ Entry read_entry(ByteReader& reader) {
   entry.name = reader.text(load<std::uint16_t>(at + 28));
   const auto extra = reader.bytes(load<std::uint16_t>(at + 30));
   reader.skip(load<std::uint16_t>(at + 32));
-  if (!extra.empty()) resolve_zip64(extra, entry);
+  resolve_zip64(extra, entry);
   return entry;
 }
 

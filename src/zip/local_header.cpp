@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <algorithm>
 #include <array>
+#include <cassert>
 
 #include "base/byte_writer.hpp"
 #include "base/fail.hpp"
@@ -70,6 +71,7 @@ std::uint64_t payload_offset(const ReadAt& read_at, const Directory& directory, 
 
 std::uint64_t payload_offset(std::span<const std::byte> archive, const Directory& directory,
                              const Entry& entry, std::string_view where) {
+  assert(archive.size() >= directory.byte_offset);
   const auto header = archive.subspan(static_cast<std::size_t>(entry.header_offset));
   return checked_payload_offset(header.first(kLocalBytes + entry.name.size()), directory, entry, where);
 }
