@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Row: parallel. What Cairn needs from the ranks of a job. An MPI program gets one from cairn/mpi.hpp; a single
-// process uses solo_communicator().
+// Row: parallel. What Cairn needs from the ranks of a job. An MPI program gets one from cairn/mpi.hpp; a
+// single process uses solo_communicator().
 //
-// "Collective": every rank of the communicator calls it, in the same order. "Local": no rank waits for another.
-// Outside src/parallel and src/mpi nobody calls a collective where some rank may have failed before: what can
-// fail runs inside on_all_ranks(), see parallel/agree.hpp.
+// "Collective": every rank of the communicator calls it, in the same order. "Local": no rank waits for
+// another. Outside src/parallel and src/mpi nobody calls a collective where some rank may have failed before:
+// what can fail runs inside on_all_ranks(), see parallel/agree.hpp.
 #pragma once
 
 #include <cstddef>
@@ -44,7 +44,8 @@ class Communicator {
   /// Collective. On `root` the result has one entry a rank, elsewhere it is empty. Any length; cut at 1 GiB.
   virtual std::vector<Bytes> gather(std::span<const std::byte> bytes, int root) = 0;
 
-  /// Local. Point-to-point; at most 1 GiB a message; `tag` in [0, 1000). The buffer lives until done.
+  /// Local. Point-to-point; at most 1 GiB a message; `tag` in [0, 1000). The buffer lives until done. A
+  /// receive is io unless the message has exactly into.size() bytes.
   virtual std::unique_ptr<Request> start_send(std::span<const std::byte> bytes, int to, int tag) = 0;
   virtual std::unique_ptr<Request> start_receive(std::span<std::byte> into, int from, int tag) = 0;
 

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "parallel/agree.hpp"
+
+#include <fmt/format.h>
+
+#include <new>
+#include <optional>
+#include <string>
+
+#include "base/byte_reader.hpp"
+#include "base/byte_writer.hpp"
+
+namespace cairn {
+
+namespace {
+
+std::optional<Error> failure_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error;
+  } catch (const std::bad_alloc&) {
+    return Error(ErrorKind::io, "out of memory");
+  } catch (const std::exception& error) {
+    return Error(ErrorKind::io, error.what());
+  } catch (...) {
+    return Error(ErrorKind::io, "an exception that is not a std::exception");
+  }
+  return std::nullopt;
+}
+
+void write_text(ByteWriter& to, std::string_view text) {
+  to.write(std::uint64_t{text.size()});
+  to.text(text);
+}
+
+std::string read_text(ByteReader& from) { return std::string(from.text(from.read<std::uint64_t>())); }
+
+struct Failure {
+  int rank;
+  Error error;
+};
+
+Bytes encode(const Failure& failure) {
+  ByteWriter to;
+  to.write(std::int32_t{failure.rank});
+  to.write(static_cast<std::uint8_t>(failure.error.kind()));
+  write_text(to, failure.error.message());
+  write_text(to, failure.error.hint());
+  return to.take();
+}
+
+std::vector<Failure> decode(std::span<const std::byte> bytes) {
+  ByteReader from(bytes, "failures of the ranks");
+  std::vector<Failure> failures;
+  while (!from.at_end()) {
+    const auto rank = from.read<std::int32_t>();
+    const auto kind = static_cast<ErrorKind>(from.read<std::uint8_t>());
+    auto message = read_text(from);
+    auto hint = read_text(from);
+    failures.push_back({rank, Error(kind, std::move(message), std::move(hint))});
+  }
+  return failures;
+}
+
+// Records follow each other in rank order, so that the first is the lowest rank's.
+std::vector<Failure> exchange(Communicator& comm, const std::optional<Error>& mine) {
+  const Bytes record = mine ? encode({comm.rank(), *mine}) : Bytes{};
+  Bytes all;
+  for (const Bytes& one : comm.gather(record, 0)) all.insert(all.end(), one.begin(), one.end());
+  comm.broadcast(all, 0);
+  return decode(all);
+}
+
+Error merged(std::string_view step, int size, const std::vector<Failure>& failures) {
+  std::vector<RankFailure> parts;
+  for (const auto& [rank, error] : failures) parts.push_back({rank, error.message()});
+  const auto& [rank, first] = failures.front();
+  auto message = first.message();
+  if (size > 1) message += fmt::format(" (rank {} of {})", rank, size);
+  Error error(first.kind(), std::move(message), first.hint());
+  error.set_failures(std::string(step), std::move(parts));
+  return error;
+}
+
+}  // namespace
+
+void on_all_ranks(std::string_view step, Communicator& comm, const std::function<void()>& body) {
+  const auto mine = failure_of(body);
+  if (agree(comm, mine ? 1 : 0) == 0) return;
+  throw merged(step, comm.size(), exchange(comm, mine));
+}
+
+Bytes on_root(std::string_view step, Communicator& comm, int root, const std::function<Bytes()>& body) {
+  Bytes bytes;
+  on_all_ranks(step, comm, [&] {
+    if (comm.rank() == root) bytes = body();
+  });
+  comm.broadcast(bytes, root);
+  return bytes;
+}
+
+}  // namespace cairn
