@@ -39,7 +39,10 @@ class Pool {
     if (count > capacity_ - size_) grow(count);
     return std::exchange(size_, size_ + count);
   }
-  void push(T value) { data_[extend(1)] = value; }
+  void push(T value) {
+    const std::size_t last = extend(1);  // moves data_
+    data_[last] = value;
+  }
   void shrink(std::size_t size) { size_ = size; }
   const T* data() const { return data_; }
 

@@ -344,7 +344,8 @@ class Writer {
 
   void write_global(Value value, std::string_view module, std::string_view name) {
     if (const std::size_t dot = name.rfind('.'); dot != std::string_view::npos) {
-      return write_attribute(module, name.substr(0, dot), name.substr(dot + 1));
+      write_attribute(module, name.substr(0, dot), name.substr(dot + 1));
+      return put(value);
     }
     const QualifiedName old = to_python2({module, name});
     for (const std::string_view part : {old.module, old.name}) {
@@ -359,7 +360,7 @@ class Writer {
     out_.text("\n");
     put(value);
   }
-  /// A nested name: getattr(parent, name), which CPython does not remember.
+  /// A nested name: getattr(parent, name).
   void write_attribute(std::string_view module, std::string_view parent, std::string_view name) {
     if (++depth_ > kMaxDepth) unsupported("more than {} levels of nesting", kMaxDepth);
     save_name("builtins", "getattr");
