@@ -2,6 +2,7 @@
 #include "zip/torch_layout.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "base/fail.hpp"
@@ -46,9 +47,13 @@ void write_zip64_field(const RecordPlace& place, std::uint64_t compressed_size, 
   if (wide(place.header_offset)) out.write(place.header_offset);
 }
 
-void write_zeros(std::size_t count, ByteWriter& out) {
-  for (std::size_t i = 0; i < count; ++i) out.write(std::uint8_t{0});
+void fill(char value, std::uint64_t count, ByteWriter& out) {
+  std::array<char, 64> block;
+  block.fill(value);
+  for (; count > block.size(); count -= block.size()) out.text({block.data(), block.size()});
+  out.text({block.data(), static_cast<std::size_t>(count)});
 }
+void write_zeros(std::uint64_t count, ByteWriter& out) { fill('\0', count, out); }
 
 std::uint64_t combine(std::uint64_t seed, std::uint64_t value) {
   return seed ^ (value + 0x9e3779b9 + (seed << 6) + (seed >> 2));
@@ -88,7 +93,7 @@ void write_local_header(std::string_view name, const RecordPlace& place, ByteWri
   write_zip64_field(place, 0, out);
   out.write(kPadField);
   out.write(static_cast<std::uint16_t>(pad));
-  for (std::uint64_t i = 0; i < pad; ++i) out.write('Z');
+  fill('Z', pad, out);
 }
 
 void write_descriptor(const RecordPlace& place, std::uint32_t crc, ByteWriter& out) {
