@@ -2,6 +2,7 @@
 #include "zip/directory.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "base/byte_reader.hpp"

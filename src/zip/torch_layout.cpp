@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <functional>
 
 #include "base/fail.hpp"
 #include "zip/records.hpp"
@@ -21,7 +22,7 @@ std::uint32_t narrow(std::uint64_t value) {
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(value, kMax32));
 }
 
-// Both sizes or none, then the header's offset; local and central headers have the same field.
+// Both sizes or none, then the header's offset: as long in local headers as in the directory.
 std::size_t zip64_body_bytes(std::uint64_t size, std::uint64_t header_offset) {
   return (wide(size) ? 16U : 0U) + (wide(header_offset) ? 8U : 0U);
 }

@@ -2,6 +2,7 @@
 // Archives that other programs wrote, from tests/data/zip (made by make_golden.py).
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <filesystem>
 #include <fstream>

@@ -2,6 +2,8 @@
 // Damaged and lying archives: always an Error of the right kind, never more.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstring>
 #include <limits>
 #include <optional>
 #include <string>
