@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "formats/layout/file_kind.hpp"
+
+#include <string_view>
+
+#include "formats/layout/folder.hpp"
+
+namespace cairn::layout {
+namespace {
+
+constexpr std::size_t kHeadBytes = 4096;
+
+std::uint64_t little_endian(std::string_view bytes) {
+  std::uint64_t value = 0;
+  for (auto at = bytes.rbegin(); at != bytes.rend(); ++at) {
+    value = value << 8 | static_cast<unsigned char>(*at);
+  }
+  return value;
+}
+
+// Local header: signature, …, name length at 26, name at 30.
+bool is_torch_zip(std::string_view head) {
+  if (head.size() < 30) return false;
+  const auto name = head.substr(30).substr(0, little_endian(head.substr(26, 2)));
+  return name.ends_with("/data.pkl") || name.ends_with("/version") || name.ends_with("/byteorder");
+}
+
+// torch before 1.6: a pickled magic number, 0x1950a86a20f9469cfc6c, comes first.
+bool is_old_torch(std::string_view head) {
+  return head.starts_with("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19");
+}
+
+// 8 bytes of header length, then JSON.
+bool is_safetensors(std::string_view head, std::uint64_t file_size) {
+  if (head.size() < 10 || head[8] != '{') return false;
+  const auto length = little_endian(head.substr(0, 8));
+  return length >= 2 && length <= file_size - 8;
+}
+
+}  // namespace
+
+std::string file_kind(FileSystem& files, const std::string& path) {
+  const auto text = head_of_file(files, path, kHeadBytes);
+  const std::string_view head = text;
+  if (head.empty()) return "an empty file";
+  if (head.starts_with("PK\x03\x04")) return is_torch_zip(head) ? "a torch file" : "a zip file";
+  if (is_old_torch(head)) return "a torch file of the form before torch 1.6";
+  if (head.starts_with("\x89HDF\r\n\x1a\n")) return "an HDF5 file";
+  const auto status = files.status(path);
+  if (status && is_safetensors(head, status->size)) return "a safetensors file";
+  return {};
+}
+
+}  // namespace cairn::layout
