@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "pickle/reader.hpp"
 
-#include <algorithm>
-#include <array>
 #include <bit>
 #include <string>
 #include <utility>
@@ -10,6 +8,7 @@
 
 #include "base/byte_reader.hpp"
 #include "base/byte_writer.hpp"
+#include "pickle/fold.hpp"
 #include "pickle/opcodes.hpp"
 #include "pickle/python2_names.hpp"
 #include "pickle/utf8.hpp"
@@ -343,7 +342,8 @@ class Reader {
   void reduce() {
     const Value args = pop(), callable = pop();
     check_call(callable, args);
-    const std::optional<Value> plain = fold(callable, args);
+    const auto place = [this] { return fmt::format("{}: byte {}", where_, at_); };
+    const auto plain = with_context(place, [&] { return fold_call(arena_, callable, args, copies_left_); });
     push(plain ? *plain : arena_.object(Construct::reduce, callable, args));
   }
   void newobj() {
@@ -359,52 +359,6 @@ class Reader {
     push(arena_.object(Construct::newobj_ex, callable, args, kwargs));
   }
 
-  // --- calls that are values
-  // --------------------------------------------------------------------------------
-  std::optional<Value> fold(Value callable, Value args) {
-    if (callable.kind() != Kind::global) return {};
-    const auto [module, name] = arena_.global_name(callable);
-    const auto items = arena_.items(args);
-    if (module == "_codecs") return name == "encode" ? fold_encode(items) : std::nullopt;
-    if (module != "builtins") return {};
-    if (name == "bytes") return items.empty() ? std::optional(arena_.bytes({})) : std::nullopt;
-    if (name == "bytearray") return fold_bytearray(items);
-    if (name == "set") return fold_set(items, false);
-    if (name == "frozenset") return fold_set(items, true);
-    return {};
-  }
-
-  std::optional<Value> fold_encode(std::span<const Value> args) {
-    if (args.size() != 2 || args[0].kind() != Kind::string || args[1].kind() != Kind::string) return {};
-    const std::string_view text = arena_.text(args[0]);
-    if (text.empty() || arena_.text(args[1]) != "latin1") return {};
-    charge(text.size());
-    const auto bytes = utf8_to_latin1(text);
-    if (!bytes) corrupt("latin1 bytes with a character above U+00FF");
-    arena_.latin1(args[1]);
-    return arena_.bytes(*bytes);
-  }
-  std::optional<Value> fold_bytearray(std::span<const Value> args) {
-    if (args.empty()) return arena_.bytearray({});
-    if (args.size() != 1 || args[0].kind() != Kind::bytes || arena_.text(args[0]).empty()) return {};
-    charge(arena_.text(args[0]).size());
-    return arena_.bytearray(arena_.text(args[0]));
-  }
-  std::optional<Value> fold_set(std::span<const Value> args, bool frozen) {
-    if (args.size() != 1 || args[0].kind() != Kind::list) return {};
-    const Value list = args[0];
-    charge(arena_.items(list).size());
-    if (frozen) return arena_.frozenset(arena_.items(list));
-    const Value made = arena_.set();
-    arena_.append_all(made, arena_.items(list));
-    return made;
-  }
-  /// What is copied came from the pickle once: more than its size in all is an attack through the memo.
-  void charge(std::size_t count) {
-    copied_ += count;
-    if (copied_ > 2 * pickle_.size()) corrupt("more values than the pickle holds, by repetition");
-  }
-
   Arena& arena_;
   std::span<const std::byte> pickle_;
   ByteReader in_;
@@ -412,7 +366,7 @@ class Reader {
   ReadLimits limits_;
   std::size_t at_ = 0;  // of the opcode being read
   unsigned protocol_ = 0;
-  std::size_t copied_ = 0;
+  std::size_t copies_left_ = 2 * pickle_.size();
   Pool<Value> stack_, memo_;
   std::vector<std::size_t> marks_;
 };

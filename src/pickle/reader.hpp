@@ -2,10 +2,7 @@
 // Decodes pickles of protocols 2 to 5 (as CPython's picklers write them) into an arena. Nothing is resolved,
 // imported or called.
 //
-// Folded into plain values, whatever the protocol, because protocol 2 and 3 picklers spell them as calls:
-//   _codecs.encode(str, 'latin1')     bytes          builtins.bytes()                        b''
-//   builtins.bytearray([bytes])       bytearray      builtins.set/frozenset([…])             set, frozenset
-// A str with a character above U+00FF in the first form is corrupt. Every other call stays an object.
+// Calls that stand for plain values (bytes, bytearray, set, frozenset at protocol 2) become those: fold.hpp.
 // Python 2 names of protocols 0 to 2 (`__builtin__`, `copy_reg` …) become their Python 3 names.
 // Python 2's own strings (BINSTRING) are taken as UTF-8 text.
 #pragma once

@@ -31,7 +31,10 @@ template <class... Args>
 class Writer {
  public:
   Writer(const Arena& arena, ByteWriter& out, const PersistentId& persistent_id)
-      : arena_(arena), out_(out), persistent_id_(persistent_id), limit_(out.size() + kMaxGrowth * (arena.memory_bytes() + 4096)) {}
+      : arena_(arena),
+        out_(out),
+        persistent_id_(persistent_id),
+        limit_(out.size() + kMaxGrowth * (arena.memory_bytes() + 4096)) {}
 
   void run(Value root) {
     op(Op::proto);
@@ -389,7 +392,9 @@ class Writer {
 
 }  // namespace
 
-void write_protocol2(const Arena& arena, Value root, ByteWriter& out) { write_protocol2(arena, root, out, {}); }
+void write_protocol2(const Arena& arena, Value root, ByteWriter& out) {
+  write_protocol2(arena, root, out, {});
+}
 
 void write_protocol2(const Arena& arena, Value root, ByteWriter& out, const PersistentId& persistent_id) {
   Writer(arena, out, persistent_id).run(root);

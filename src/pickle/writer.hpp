@@ -18,8 +18,9 @@ namespace cairn::pickle {
 /// graphs are made on purpose). `out` may have grown then.
 void write_protocol2(const Arena& arena, Value root, ByteWriter& out);
 
-/// What a persistent node is written as: the items of its id, a tuple made anew at each occurrence, as torch's
-/// persistent_id() does. Called in writing order, for every occurrence; must not add nodes to the arena.
+/// What a persistent node is written as: the items of its id, a tuple made anew at each occurrence, as
+/// torch's persistent_id() does. Called in writing order, for every occurrence; must not add nodes to the
+/// arena.
 using PersistentId = std::function<std::span<const Value>(Value node)>;
 
 /// Local. The same with the ids of persistent nodes from `persistent_id`; what the nodes hold is not written.
