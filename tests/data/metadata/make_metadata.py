@@ -5,7 +5,6 @@ expectations.json: file name -> {"tensors": [{name, dtype, shape, chunks: [{offs
 "objects": [{name, file, byte_offset, byte_length}], "paths": {name: [steps]} or null}, or {"error": [allowed kinds], "says": a
 word of the message}.
 """
-import io
 import json
 import pathlib
 import pickle

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Damaged sources and machines that refuse: a sentence, status 1, no temporary, the old output untouched."""
+import os
+import resource
+import shutil
+import subprocess
+import unittest
+
+import tiny_checkpoint
+from program import PROGRAM, CliTest, payload, run
+
+IS_ROOT = os.geteuid() == 0
+
+
+class DamagedSource(CliTest):
+    def setUp(self):
+        super().setUp()
+        self.source = tiny_checkpoint.small(self.folder / "source")
+        self.out = self.folder / "out"
+        self.out.mkdir()
+        self.target = self.out / "m.pth"
+        self.target.write_bytes(b"precious")
+
+    def assert_refused(self, *words):
+        self.assert_fails(self.cairn("consolidate", "--overwrite", self.source, self.target), 1, *words)
+        self.assertEqual(self.target.read_bytes(), b"precious")
+        self.assert_only(self.out, "m.pth")
+
+    def shard(self, rank=1):
+        return self.source / f"__{rank}_0.distcp"
+
+    def test_missing_shard(self):
+        self.shard().unlink()
+        self.assert_refused("__1_0.distcp")
+
+    def test_shard_cut_by_one_byte(self):
+        data = self.shard().read_bytes()
+        self.shard().write_bytes(data[:-1])
+        self.assert_refused("__1_0.distcp", str(len(data)))
+
+    def test_empty_shard_that_is_referenced(self):
+        self.shard().write_bytes(b"")
+        self.assert_refused("__1_0.distcp")
+
+    def test_swapped_shards(self):
+        size = max(self.shard(0).stat().st_size, self.shard(1).stat().st_size)
+        for rank in (0, 1):  # Of equal length, so that only the items tell.
+            with open(self.shard(rank), "ab") as stream:
+                stream.truncate(size)
+        a, b = self.shard(0).read_bytes(), self.shard(1).read_bytes()
+        self.shard(0).write_bytes(b)
+        self.shard(1).write_bytes(a)
+        self.assert_refused("distcp")
+
+    def test_two_items_of_different_shape_swapped(self):
+        shutil.rmtree(self.source)
+        directory = tiny_checkpoint.Directory(self.source)
+        directory.tensor(*tiny_checkpoint.rows("a", (2, 3), [], ["a.distcp"]))
+        directory.tensor(*tiny_checkpoint.rows("b", (3, 2), [], ["b.distcp"]))
+        directory.write()
+        (self.source / "a.distcp").rename(self.source / "c")
+        (self.source / "b.distcp").rename(self.source / "a.distcp")
+        (self.source / "c").rename(self.source / "b.distcp")
+        self.assert_refused("a.distcp|b.distcp", r"\b[ab]\b")
+
+    def test_directory_in_a_shards_place(self):
+        self.shard().unlink()
+        self.shard().mkdir()
+        self.assert_refused("__1_0.distcp")
+
+    def test_shard_that_links_out_of_the_checkpoint(self):
+        outside = self.folder / "outside.distcp"
+        shutil.move(self.shard(), outside)
+        self.shard().symlink_to(outside)
+        self.assert_refused("__1_0.distcp")
+
+    def test_shard_of_zeros(self):
+        self.shard().write_bytes(bytes(self.shard().stat().st_size))
+        self.assert_refused("__1_0.distcp")
+
+    def test_flipped_bit_in_a_payload(self):
+        data = bytearray(self.shard(0).read_bytes())
+        at = data.index(tiny_checkpoint.numbered(0, 9)) + 4
+        data[at] ^= 1
+        self.shard(0).write_bytes(data)
+        self.assert_refused("__0_0.distcp", "net.weight", "(?i)crc")
+
+    def test_flipped_bit_in_an_object(self):
+        data = bytearray(self.shard(1).read_bytes())
+        at = data.rindex(b"text")
+        data[at] ^= 1
+        self.shard(1).write_bytes(data)
+        self.assert_refused("__1_0.distcp", "note")
+
+    def test_every_cut_of_the_metadata(self):
+        whole = (self.source / ".metadata").read_bytes()
+        for length in range(0, len(whole), 37):
+            (self.source / ".metadata").write_bytes(whole[:length])
+            self.assert_fails(self.cairn("ls", self.source), 1)
+
+    def test_metadata_that_is_a_directory_or_unreadable(self):
+        (self.source / ".metadata").unlink()
+        (self.source / ".metadata").mkdir()
+        self.assert_refused("metadata")
+
+    def test_two_names_with_one_path(self):
+        directory = tiny_checkpoint.Directory(self.folder / "clash")
+        directory.tensor(*tiny_checkpoint.rows("a.b", (1,), [], ["f"]), path=("a", "b"))
+        directory.tensor(*tiny_checkpoint.rows("other", (1,), [], ["f"]), path=("a", "b"))
+        self.source = directory.write()
+        self.assert_refused("a.b", "other")
+
+    def test_a_leaf_under_a_leaf(self):
+        for order in (0, 1):
+            directory = tiny_checkpoint.Directory(self.folder / f"leaf{order}")
+            both = [("outer", ("a",)), ("inner", ("a", "b"))]
+            for name, path in both[::-1] if order else both:
+                directory.tensor(*tiny_checkpoint.rows(name, (1,), [], ["f"]), path=path)
+            self.source = directory.write()
+            self.assert_refused("outer", "inner")
+
+
+class Machine(CliTest):
+    def setUp(self):
+        super().setUp()
+        self.source = tiny_checkpoint.small(self.folder / "source")
+
+    def mount(self, *options):
+        if not IS_ROOT:
+            self.skipTest("mounting needs root")
+        where = self.folder / "mounted"
+        where.mkdir()
+        result = subprocess.run(["mount", "-t", "tmpfs", *options, "tmpfs", str(where)], capture_output=True)
+        if result.returncode != 0:
+            self.skipTest(f"mount is not allowed here: {result.stderr.decode().strip()}")
+        self.addCleanup(subprocess.run, ["umount", "-l", str(where)], check=False)
+        return where
+
+    def test_a_target_without_room_is_found_before_any_work(self):
+        small_disk = self.mount("-o", "size=8m")
+        source = tiny_checkpoint.large(self.folder / "large", 12)
+        self.assert_fails(self.cairn("consolidate", source, small_disk / "m.pth"), 1, "space|room|full")
+        self.assert_only(small_disk)
+
+    def test_overwrite_needs_room_for_both(self):
+        small_disk = self.mount("-o", "size=8m")
+        source = tiny_checkpoint.large(self.folder / "large", 5)
+        target = small_disk / "m.pth"
+        self.assert_success(self.cairn("consolidate", source, target))
+        before = target.read_bytes()
+        self.assert_fails(self.cairn("consolidate", "--overwrite", source, target), 1, "space|room|full")
+        self.assertEqual(target.read_bytes(), before)
+        self.assert_only(small_disk, "m.pth")
+
+    def test_a_read_only_file_system(self):
+        where = self.mount()
+        subprocess.run(["mount", "-o", "remount,ro", str(where)], check=True)
+        self.assert_fails(self.cairn("consolidate", self.source, where / "m.pth"), 1, "read-only")
+        self.assert_fails(self.cairn("consolidate", self.source, where / "new" / "m.pth"), 1, "read-only")
+
+    def as_nobody(self, *arguments):
+        if not IS_ROOT:
+            return self.cairn(*arguments)
+        if not shutil.which("setpriv"):
+            self.skipTest("setpriv is missing, and root ignores file modes")
+        program = shutil.copy(PROGRAM, self.folder / "cairn")  # The build tree may be closed to others.
+        return run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", program, *arguments])
+
+    def test_a_target_directory_without_permission(self):
+        closed = self.folder / "closed"
+        closed.mkdir(mode=0o555)
+        self.assert_fails(self.as_nobody("consolidate", self.source, closed / "m.pth"), 1, "permission", "closed")
+        self.assert_fails(self.as_nobody("consolidate", self.source, closed / "new" / "m.pth"), 1, "permission", "closed")
+
+    def test_an_unreadable_shard(self):
+        (self.source / "__1_0.distcp").chmod(0)
+        opened = self.folder / "opened"
+        opened.mkdir()
+        opened.chmod(0o777)
+        self.assert_fails(self.as_nobody("consolidate", self.source, opened / "m.pth"), 1, "permission", "__1_0.distcp")
+        self.assert_only(opened)
+
+    def test_five_thousand_shards_with_256_descriptors(self):
+        directory = tiny_checkpoint.Directory(self.folder / "wide")
+        pieces = [((i,), (1,), f"__{i}_0.distcp", tiny_checkpoint.numbered(i, 1)) for i in range(5000)]
+        source = directory.tensor("w", "float32", (5000,), pieces).write()
+
+        def limit():
+            resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+
+        self.assert_success(self.cairn("verify", "--metadata-only", source, preexec_fn=limit))
+        self.assert_success(self.cairn("consolidate", source, self.folder / "m.pth", "--threads", "4", preexec_fn=limit))
+        self.assertEqual(payload(self.folder / "m.pth", "data/0"), tiny_checkpoint.numbered(0, 5000))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Kinds that are recognised and refused by name, never taken for bare DCP."""
+import json
+import shutil
+import struct
+import unittest
+
+import tiny_checkpoint
+from program import CliTest, payload
+from tiny_checkpoint import Tensor, standins, torch_archive
+
+# (name of the builder below, words of the sentence)
+KINDS = [
+    ("lightning", "lightning"), ("megatron", "megatron"), ("accelerate", "accelerate|hugging ?face|hf trainer|pytorch_model_fsdp_0"),
+    ("training_tree", "tree|iter_000000025"), ("iteration", "model"), ("per_rank_metadata", r"__0\.metadata|per-rank|use_collectives"),
+    ("zstd", "zstd"), ("safetensors_file", "safetensors"), ("safetensors_directory", "safetensors"), ("hf_dcp", "safetensors|hugging"),
+    ("safetensors_items", "safetensors"), ("hdf5", "hdf5"), ("torch_file", "torch"), ("deepspeed", "deepspeed"),
+    ("bytecheckpoint", "bytecheckpoint"), ("torch_checkpointing", r"metadata\.pkl|torch_checkpointing"),
+    ("parent_of_one", "inner"), ("parent_of_two", "first"), ("lost_metadata", r"\.metadata"), ("empty_directory", ""),
+    ("ordinary_file", ""),
+]
+
+
+def safetensors_bytes():
+    header = json.dumps({"w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
+    return struct.pack("<Q", len(header)) + header + bytes(4)
+
+
+class Kinds:
+    """One method per kind: makes it at `path`."""
+
+    def lightning(self, path):
+        tiny_checkpoint.small(path)
+        (path / "meta.pt").write_bytes(torch_archive({"epoch": 1}))
+
+    def megatron(self, path):
+        tiny_checkpoint.small(path)
+        (path / "common.pt").write_bytes(torch_archive({"iteration": 1}))
+        (path / "metadata.json").write_text('{"sharded_backend": "torch_dist", "sharded_backend_version": 1}')
+
+    def accelerate(self, path):
+        tiny_checkpoint.small(path / "pytorch_model_fsdp_0")
+        tiny_checkpoint.small(path / "optimizer_0")
+        (path / "scheduler.bin").write_bytes(torch_archive({}))
+
+    def training_tree(self, path):
+        iteration = path / "checkpoints" / "iter_000000025"
+        for component in ("model", "optim", "scheduler", "trainer"):
+            tiny_checkpoint.small(iteration / component)
+        (path / "checkpoints" / "latest_checkpoint.txt").write_text("iter_000000025")
+
+    def iteration(self, path):
+        inner = path / "run"
+        self.training_tree(inner)
+        shutil.move(inner / "checkpoints" / "iter_000000025", path / "iter_000000025")
+        shutil.rmtree(inner)
+
+    def per_rank_metadata(self, path):
+        tiny_checkpoint.small(path)
+        (path / ".metadata").rename(path / "__0.metadata")
+
+    def zstd(self, path):
+        directory = tiny_checkpoint.Directory(path)
+        directory.files["__0_0.distcp"] = bytearray(b"\x28\xb5\x2f\xfd" + bytes(96))
+        directory.tensors.append(Tensor("w", "float32", (2,), [((0,), (2,), "__0_0.distcp", 0, 100, ["stream.zstd/1"])]))
+        directory.paths["w"] = ("w",)
+        directory.write(transforms=True)
+
+    def safetensors_file(self, path):
+        path.write_bytes(safetensors_bytes())
+
+    def safetensors_directory(self, path):
+        path.mkdir()
+        (path / "model-00001-of-00001.safetensors").write_bytes(safetensors_bytes())
+        (path / "model.safetensors.index.json").write_text('{"metadata": {}, "weight_map": {"w": "model-00001-of-00001.safetensors"}}')
+
+    def hf_dcp(self, path):
+        path.mkdir()
+        (path / "shard-00001-model-00001-of-00001.safetensors").write_bytes(safetensors_bytes())
+
+    def safetensors_items(self, path):
+        directory = tiny_checkpoint.Directory(path)
+        data = safetensors_bytes()
+        directory.files["__0_0.distcp"] = bytearray(data)
+        directory.tensors.append(Tensor("w", "float32", (1,), [((0,), (1,), "__0_0.distcp", 0, len(data))]))
+        directory.paths["w"] = ("w",)
+        directory.write()
+
+    def hdf5(self, path):
+        path.write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(504))
+
+    def torch_file(self, path):
+        path.write_bytes(torch_archive({"a": 1}, stem="model"))
+
+    def deepspeed(self, path):
+        path.mkdir()
+        for rank in range(2):
+            (path / f"zero_pp_rank_{rank}_mp_rank_00_optim_states.pt").write_bytes(torch_archive({}))
+        (path / "mp_rank_00_model_states.pt").write_bytes(torch_archive({}))
+
+    def bytecheckpoint(self, path):
+        path.mkdir()
+        other = standins.record("bytecheckpoint.checkpointer.meta_type", "Metadata")
+        (path / ".metadata").write_bytes(standins.dumps(other(state_dict_metadata={}, storage_data={})))
+        (path / "__0_0.distcp").write_bytes(bytes(64))
+
+    def torch_checkpointing(self, path):
+        path.mkdir()
+        (path / "metadata.pkl").write_bytes(standins.dumps({"a": 1}))
+        (path / "model_0.pt").write_bytes(torch_archive({}))
+
+    def parent_of_one(self, path):
+        tiny_checkpoint.small(path / "inner")
+
+    def parent_of_two(self, path):
+        tiny_checkpoint.small(path / "first")
+        tiny_checkpoint.small(path / "second")
+
+    def lost_metadata(self, path):
+        tiny_checkpoint.small(path)
+        (path / ".metadata").unlink()
+
+    def empty_directory(self, path):
+        path.mkdir()
+
+    def ordinary_file(self, path):
+        path.write_bytes(b"hello\n")
+
+
+class Refused(CliTest):
+    def test_each_kind_is_named_and_nothing_is_written(self):
+        kinds = Kinds()
+        out = self.folder / "out"
+        for name, words in KINDS:
+            with self.subTest(kind=name):
+                source = self.folder / name
+                getattr(kinds, name)(source)
+                self.assert_fails(self.cairn("consolidate", source, out / f"{name}.pth"), 1, words)
+                error = self.assert_json_error(self.cairn("consolidate", "--json", source, out / f"{name}.pth"), 1)
+                self.assertIn(error["kind"], ("unsupported", "corrupt", "not_found", "invalid_argument"))
+                self.assertFalse(list(out.rglob("*")) if out.exists() else [], "nothing was written")
+
+    def test_parents_are_answered_with_the_path_to_pass(self):
+        kinds = Kinds()
+        for name, inner in (("accelerate", ["pytorch_model_fsdp_0"]), ("parent_of_one", ["inner"]), ("parent_of_two", ["first", "second"])):
+            with self.subTest(kind=name):
+                source = self.folder / name
+                getattr(kinds, name)(source)
+                said = self.assert_fails(self.cairn("ls", source), 1)
+                for path in inner:
+                    self.assertIn(path, said)
+
+    def test_conjugate_views_are_resolved_or_refused(self):
+        source = self.folder / "conj"
+        directory = tiny_checkpoint.Directory(source)
+        item = tiny_checkpoint.conjugate_item((2,), struct.pack("<4f", 1, 2, 3, 4))
+        directory.tensors.append(Tensor("z", "complex64", (2,), [((0,), (2,), *directory.append("__0_0.distcp", item))]))
+        directory.paths["z"] = ("z",)
+        directory.write()
+        result = self.cairn("consolidate", source, self.folder / "o.pth")
+        if result.returncode == 0:
+            self.assertEqual(payload(self.folder / "o.pth", "data/0"), struct.pack("<4f", 1, -2, 3, -4))
+        else:
+            self.assert_fails(result, 1, "conj")
+
+
+if __name__ == "__main__":
+    unittest.main()
