@@ -53,8 +53,8 @@ install_packages() {
     ready_without_apt || stop "no apt-get here. Needed, by their Debian names: ${packages[*]}"
     return 0
   fi
-  installed=" $(dpkg-query -W -f '${db:Status-Status} ${Package}\n' "${packages[@]}" 2>/dev/null |
-                awk '$1 == "installed" {printf "%s ", $2}') "
+  installed=" $( (dpkg-query -W -f '${db:Status-Status} ${Package}\n' "${packages[@]}" 2>/dev/null || true) |
+                 awk '$1 == "installed" {printf "%s ", $2}') "
   read -ra missing <<<"$(missing_packages)"
   if [[ ${#missing[@]} -eq 0 ]]; then return; fi
 
