@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "base/text.hpp"
+#include "cairn/checkpoint.hpp"
+#include "commands/commands.hpp"
+#include "json_text.hpp"
+#include "progress.hpp"
+
+namespace cairn {
+namespace {
+
+constexpr int kMostThreads = 64;
+
+struct Wanted {
+  ConsolidateOptions options;
+  ProgressForm progress;
+};
+
+std::string closing_line(const ConsolidateReport& report) {
+  const auto& output = report.outputs.at(0);
+  const double rate =
+      report.seconds > 0 ? static_cast<double>(report.written_bytes) / report.seconds / 1e9 : 0;
+  return fmt::format("{}: {} in {:.2f} s, {:.2f} GB/s, peak RSS {}, {} rank{} of {} thread{}{}", output.path,
+                     human_bytes(output.bytes), report.seconds, rate, human_bytes(report.peak_rss_bytes),
+                     report.ranks, report.ranks == 1 ? "" : "s", report.threads,
+                     report.threads == 1 ? "" : "s", report.synced ? "" : ", not synced");
+}
+
+void print_json(StandardOutput& out, const ConsolidateReport& report) {
+  out.write("{\"outputs\": [");
+  const char* separator = "";
+  for (const auto& [path, bytes, tensors, objects] : report.outputs) {
+    out.write(fmt::format("{}{{\"path\": {}, \"bytes\": {}, \"tensors\": {}, \"objects\": {}}}", separator,
+                          json_string(path), bytes, tensors, objects));
+    separator = ", ";
+  }
+  out.write(fmt::format("],\n \"read_bytes\": {}, \"written_bytes\": {}, \"verified_bytes\": {},\n",
+                        report.read_bytes, report.written_bytes, report.verified_bytes));
+  out.write(fmt::format(" \"seconds\": {:.6f}, \"peak_rss_bytes\": {}, \"ranks\": {}, \"threads\": {},\n",
+                        report.seconds, report.peak_rss_bytes, report.ranks, report.threads));
+  out.write(fmt::format(" \"skipped\": {},\n \"warnings\": {}}}\n", json_array(report.skipped),
+                        json_array(report.warnings)));
+}
+
+ConsolidateReport transfer(Context& context, const Wanted& wanted) {
+  auto options = wanted.options;
+  ProgressDisplay display(context.speaks() ? wanted.progress : ProgressForm::none, context.comm.size());
+  options.progress = [&](const Progress& progress) { display.show(progress); };
+  return consolidate(context.comm, posix_file_system(), options);
+}
+
+int run(Context& context, const Wanted& wanted) {
+  const auto report = transfer(context, wanted);
+  return run_on_speaker(context, "printing the result", [&](StandardOutput& out) {
+    say_notes(context, "warning", report.warnings);
+    say_notes(context, "skipped", report.skipped);
+    if (context.flags.json) print_json(out, report);
+    if (wanted.progress != ProgressForm::none) say(closing_line(report));
+    return 0;
+  });
+}
+
+Action understand(const Grammar& grammar, const Parsed& parsed) {
+  grammar.expect_operands(parsed, 2, 2);
+  if (parsed.text("objects") != "keep") {
+    grammar.refuse(fmt::format("--objects '{}': only keep is built", parsed.text("objects")));
+  }
+  Wanted wanted;
+  wanted.options.source = path_operand(parsed.operands[0]);
+  wanted.options.destination = path_operand(parsed.operands[1]);
+  wanted.options.overwrite = parsed.options["overwrite"].as<bool>();
+  wanted.options.sync = !parsed.options["no-sync"].as<bool>();
+  wanted.options.max_memory = size_option("--max-memory", parsed.text("max-memory"));
+  if (parsed.has("threads")) {
+    wanted.options.threads = number_option("--threads", parsed.text("threads"), 1, kMostThreads);
+  }
+  wanted.progress = progress_form(parsed.text("progress"));
+  return [wanted](Context& context) { return run(context, wanted); };
+}
+
+}  // namespace
+
+Command consolidate_command() {
+  Grammar grammar("consolidate", "SRC DST",
+                  "Writes a sharded checkpoint as one torch file that plain torch.load opens.");
+  grammar.add()("overwrite", flag(), "replace an existing output, once the new one is complete")(
+      "threads", word("N"), "I/O threads of a rank (default: its cores, 1 to 8)")(
+      "max-memory", word("SIZE")->default_value("64MiB"), "most memory for data buffers of a rank")(
+      "no-sync", flag(), "publish without fsync")("objects", word("keep")->default_value("keep"),
+                                                  "what becomes of values that are no tensors")(
+      "progress", word("WHEN")->default_value("auto"),
+      "auto: a bar on a terminal; always: also lines every few seconds elsewhere; never");
+  return {std::move(grammar), understand};
+}
+
+}  // namespace cairn

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <fmt/format.h>
+
+#include "base/crc32.hpp"
+#include "commands/commands.hpp"
+#include "json_text.hpp"
+
+#ifndef CAIRN_HAVE_MPI
+#define CAIRN_MPI_TEXT ""
+#endif
+
+namespace cairn {
+namespace {
+
+struct Part {
+  std::string_view name, what;  // empty: not compiled in
+};
+
+// HDF5 and libtorch are looked for when the build is configured, and linked by nothing yet.
+std::vector<Part> parts() {
+  return {{"mpi", CAIRN_MPI_TEXT},
+          {"crc32", crc32_engine()},
+          {"hdf5", ""},
+          {"torch", ""},
+          {"build", CAIRN_BUILD_TYPE}};
+}
+
+void print_text(StandardOutput& out) {
+  out.write("cairn " CAIRN_VERSION "\n");
+  for (const auto& [name, what] : parts()) {
+    out.write(fmt::format("{}\t{}\n", name, what.empty() ? "not compiled in" : what));
+  }
+}
+
+void print_json(StandardOutput& out) {
+  out.write(fmt::format("{{\"version\": {}", json_string(CAIRN_VERSION)));
+  for (const auto& [name, what] : parts()) {
+    out.write(fmt::format(", {}: {}", json_string(name), what.empty() ? "null" : json_string(what)));
+  }
+  out.write("}\n");
+}
+
+int run(Context& context) {
+  return run_on_speaker(context, "printing the version", [&](StandardOutput& out) {
+    if (context.flags.json)
+      print_json(out);
+    else
+      print_text(out);
+    return 0;
+  });
+}
+
+}  // namespace
+
+Command version_command() {
+  return {Grammar("version", "", "The version, and the parts this cairn was compiled with."),
+          [](const Grammar& grammar, const Parsed& parsed) -> Action {
+            grammar.expect_operands(parsed, 0, 0);
+            return run;
+          }};
+}
+
+}  // namespace cairn
