@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <fmt/format.h>
 
+#include <chrono>
 #include <memory>
+#include <thread>
 
 #include "base/fail.hpp"
 #include "commands/commands.hpp"
 #include "launcher.hpp"
 #include "report.hpp"
 #include "storage/signal_cleanup.hpp"
-
-#include <chrono>
-#include <thread>
 
 namespace cairn {
 namespace {

@@ -15,18 +15,6 @@ namespace {
 
 constexpr std::size_t kFailuresShown = 8;
 
-// Backslashes and line ends are the message's own; the rest may come from a file.
-std::string printable(std::string_view text) {
-  std::string out;
-  while (!text.empty()) {
-    const auto end = std::min(text.find_first_of("\\\n"), text.size());
-    out += escape_name(text.substr(0, end));
-    if (end < text.size()) out += text[end];
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return out;
-}
-
 std::vector<std::string> other_failures(const Error& error) {
   std::vector<std::string> lines;
   const auto& failures = error.failures();
@@ -39,8 +27,20 @@ std::vector<std::string> other_failures(const Error& error) {
 
 }  // namespace
 
+std::string one_line(std::string_view message) {
+  std::string out;
+  while (!message.empty()) {
+    const auto end = std::min(message.find('\\'), message.size());
+    out += escape_name(message.substr(0, end));
+    if (end == message.size()) break;
+    out += '\\';
+    message.remove_prefix(end + 1);
+  }
+  return out;
+}
+
 void say(std::string_view text) {
-  const auto line = fmt::format("cairn: {}\n", printable(text));
+  const auto line = fmt::format("cairn: {}\n", one_line(text));
   // A standard error that takes nothing is nobody's concern.
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
 }

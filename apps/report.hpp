@@ -23,6 +23,9 @@ struct Context {
   bool speaks() const { return comm.rank() == 0; }
 };
 
+/// A message made safe to print as escape_name() does it, but with its backslashes kept: names in it are
+/// escaped already.
+std::string one_line(std::string_view message);
 /// One line on standard error, with control characters escaped. Local.
 void say(std::string_view text);
 /// A line each on rank 0, unless --quiet. Local.

@@ -24,7 +24,7 @@ void print_text(StandardOutput& out, const VerifyReport& report) {
   if (report.faults.empty()) out.write(summary(report));
   for (const auto& fault : report.faults.faults()) {
     out.write(fmt::format("{}\t{}\t{}\t{}\t{}\n", to_string(fault.kind), escape_name(fault.name),
-                          escape_name(fault.file), fault.byte_offset, escape_name(fault.message)));
+                          escape_name(fault.file), fault.byte_offset, one_line(fault.message)));
   }
 }
 
