@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <iostream>
+#include <string>
 
 #include "cairn/mpi.hpp"
 #include "world.hpp"
@@ -14,13 +15,18 @@ Communicator* the_world = nullptr;
 
 /// What the ranks above 0 say: only their failures.
 class FailurePrinter final : public testing::EmptyTestEventListener {
+  // Remembered, as gtest holds its lock while it reports a failure.
+  void OnTestStart(const testing::TestInfo& test) override {
+    test_ = std::string(test.test_suite_name()) + "." + test.name();
+  }
   void OnTestPartResult(const testing::TestPartResult& result) override {
     if (!result.failed()) return;
-    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-    std::cerr << "rank " << the_world->rank() << ": " << (test ? test->test_suite_name() : "") << '.'
-              << (test ? test->name() : "") << ": " << (result.file_name() ? result.file_name() : "") << ':'
-              << result.line_number() << ": " << result.message() << std::endl;
+    std::cerr << "rank " << the_world->rank() << ": " << test_ << ": "
+              << (result.file_name() ? result.file_name() : "") << ':' << result.line_number() << ": "
+              << result.message() << std::endl;
   }
+
+  std::string test_;
 };
 
 void quieten_higher_ranks() {

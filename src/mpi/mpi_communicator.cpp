@@ -30,19 +30,30 @@ int count_node_ranks(MPI_Comm comm) {
   return size;
 }
 
-/// Calls use(piece) for the pieces of `bytes`, each at most `cut` long.
+/// Calls use(piece) for the pieces of `bytes`, each at most `most` long.
 template <class Byte, class Use>
-void for_each_piece(std::span<Byte> bytes, std::uint64_t cut, Use use) {
+void for_each_piece(std::span<Byte> bytes, std::uint64_t most, Use use) {
   while (!bytes.empty()) {
-    const auto piece = bytes.first(static_cast<std::size_t>(std::min<std::uint64_t>(bytes.size(), cut)));
+    const auto piece = bytes.first(static_cast<std::size_t>(std::min<std::uint64_t>(bytes.size(), most)));
     use(piece);
     bytes = bytes.subspan(piece.size());
   }
 }
 
+void check_message(std::uint64_t length, int tag) {
+  if (length > MpiCommunicator::most_message_bytes) {
+    fail(ErrorKind::invalid_argument, "a message of {} bytes: at most {} are sent at once", length,
+         MpiCommunicator::most_message_bytes);
+  }
+  if (tag < 0 || tag >= tag_limit) {
+    fail(ErrorKind::invalid_argument, "message tag {}: 0 to {} expected", tag, tag_limit - 1);
+  }
+}
+
 }  // namespace
 
-MpiCommunicator::MpiCommunicator(MPI_Comm owned, std::uint64_t cut) : comm_(owned), cut_(cut) {
+MpiCommunicator::MpiCommunicator(MPI_Comm owned, std::uint64_t piece_bytes)
+    : comm_(owned), piece_bytes_(piece_bytes) {
   check_mpi(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   check_mpi(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
   check_mpi(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
@@ -91,7 +102,7 @@ void MpiCommunicator::broadcast(Bytes& bytes, int root) {
   } else {
     bytes.resize(length);
   }
-  for_each_piece(std::span(bytes), cut_, [&](std::span<std::byte> piece) {
+  for_each_piece(std::span(bytes), piece_bytes_, [&](std::span<std::byte> piece) {
     MpiRequest request;
     check_mpi(MPI_Ibcast(piece.data(), count_of(piece.size()), MPI_BYTE, root, comm_, request.handle()),
               "MPI_Ibcast");
@@ -126,7 +137,7 @@ std::vector<std::uint64_t> MpiCommunicator::gather_lengths(std::uint64_t length,
 }
 
 void MpiCommunicator::send_pieces(std::span<const std::byte> bytes, int root) {
-  for_each_piece(bytes, cut_, [&](auto piece) { post_send(piece, root, gather_tag)->wait(); });
+  for_each_piece(bytes, piece_bytes_, [&](auto piece) { post_send(piece, root, gather_tag)->wait(); });
 }
 
 void MpiCommunicator::receive_pieces(std::vector<Bytes>& parts, int root) {
@@ -134,7 +145,7 @@ void MpiCommunicator::receive_pieces(std::vector<Bytes>& parts, int root) {
   std::deque<std::unique_ptr<Request>> running;
   for (int from = 0; from < size_; ++from) {
     if (from == root) continue;
-    for_each_piece(std::span(parts[static_cast<std::size_t>(from)]), cut_, [&](auto piece) {
+    for_each_piece(std::span(parts[static_cast<std::size_t>(from)]), piece_bytes_, [&](auto piece) {
       if (running.size() == most_at_once) {
         running.front()->wait();
         running.pop_front();
@@ -159,15 +170,6 @@ std::unique_ptr<Request> MpiCommunicator::post_receive(std::span<std::byte> into
   return request;
 }
 
-void MpiCommunicator::check_message(std::uint64_t length, int tag) const {
-  if (length > cut_) {
-    fail(ErrorKind::invalid_argument, "a message of {} bytes: at most {} are sent at once", length, cut_);
-  }
-  if (tag < 0 || tag >= tag_limit) {
-    fail(ErrorKind::invalid_argument, "message tag {}: 0 to {} expected", tag, tag_limit - 1);
-  }
-}
-
 std::unique_ptr<Request> MpiCommunicator::start_send(std::span<const std::byte> bytes, int to, int tag) {
   check_message(bytes.size(), tag);
   return post_send(bytes, to, tag);
@@ -181,13 +183,13 @@ std::unique_ptr<Request> MpiCommunicator::start_receive(std::span<std::byte> int
 std::unique_ptr<Communicator> MpiCommunicator::split(int color, int key) {
   MPI_Comm part = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split(comm_, color, key, &part), "MPI_Comm_split");
-  return std::make_unique<MpiCommunicator>(part, cut_);
+  return std::make_unique<MpiCommunicator>(part, piece_bytes_);
 }
 
 std::unique_ptr<Communicator> MpiCommunicator::duplicate() {
   MPI_Comm copy = MPI_COMM_NULL;
   check_mpi(MPI_Comm_dup(comm_, &copy), "MPI_Comm_dup");
-  return std::make_unique<MpiCommunicator>(copy, cut_);
+  return std::make_unique<MpiCommunicator>(copy, piece_bytes_);
 }
 
 void MpiCommunicator::abort(int status) {

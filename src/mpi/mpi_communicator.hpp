@@ -14,12 +14,14 @@ namespace cairn {
 /// Owns a communicator handle; freed with the object unless MPI has ended by then.
 class MpiCommunicator final : public Communicator {
  public:
-  /// MPI counts are ints: longer transfers are cut. The largest message of start_send, too.
-  static constexpr std::uint64_t default_cut = std::uint64_t{1} << 30;
+  /// MPI counts are ints, so broadcast and gather move pieces. They are small because the wait for a piece
+  /// polls without sleep only in its first milliseconds: a late rank then slows down one piece.
+  static constexpr std::uint64_t default_piece_bytes = std::uint64_t{4} << 20;
+  static constexpr std::uint64_t most_message_bytes = std::uint64_t{1} << 30;
 
-  /// Collective over `owned`, which this takes over. `cut`: longest piece in bytes, the same on all ranks
-  /// (tests lower it).
-  explicit MpiCommunicator(MPI_Comm owned, std::uint64_t cut = default_cut);
+  /// Collective over `owned`, which this takes over. `piece_bytes` is the same on all ranks, at most
+  /// most_message_bytes; tests lower it.
+  explicit MpiCommunicator(MPI_Comm owned, std::uint64_t piece_bytes = default_piece_bytes);
   ~MpiCommunicator() override;
   MpiCommunicator(const MpiCommunicator&) = delete;
   MpiCommunicator& operator=(const MpiCommunicator&) = delete;
@@ -46,10 +48,9 @@ class MpiCommunicator final : public Communicator {
   void receive_pieces(std::vector<Bytes>& parts, int root);
   std::unique_ptr<Request> post_send(std::span<const std::byte> bytes, int to, int tag);
   std::unique_ptr<Request> post_receive(std::span<std::byte> into, int from, int tag);
-  void check_message(std::uint64_t length, int tag) const;
 
   MPI_Comm comm_;
-  std::uint64_t cut_;
+  std::uint64_t piece_bytes_;
   int rank_ = 0, size_ = 1, ranks_on_node_ = 1;
 };
 

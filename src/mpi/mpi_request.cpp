@@ -16,11 +16,11 @@ bool MpiRequest::test() {
   return done != 0;
 }
 
-void MpiRequest::wait() { wait_by_polling(*this, longest_sleep_in_transfers); }
+void MpiRequest::wait() { wait_by_polling(*this, for_transfers); }
 
 // The buffers may go with this object, so MPI must be through with them.
 MpiRequest::~MpiRequest() {
-  Backoff backoff(longest_sleep_in_transfers);
+  Backoff backoff(for_transfers);
   while (request_ != MPI_REQUEST_NULL && mpi_is_running()) {
     int done = 0;
     if (MPI_Test(&request_, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done != 0) return;

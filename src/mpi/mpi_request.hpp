@@ -4,15 +4,11 @@
 
 #include <mpi.h>
 
-#include <chrono>
 #include <cstdint>
 
 #include "cairn/communicator.hpp"
 
 namespace cairn {
-
-/// How long a poll may sleep while bytes are on their way: they move only inside of polls.
-constexpr std::chrono::microseconds longest_sleep_in_transfers{50};
 
 /// Started with handle() as its last argument.
 class MpiRequest : public Request {

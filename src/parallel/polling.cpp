@@ -9,34 +9,29 @@
 namespace cairn {
 
 void Backoff::pause() {
-  constexpr int most_yields = 30;
-  if (yields_ < most_yields) {
-    ++yields_;
+  if (std::chrono::steady_clock::now() - start_ < patience_.yielding) {
     sched_yield();
     return;
   }
-  constexpr std::chrono::microseconds first_sleep{10};
-  std::this_thread::sleep_for(std::max(sleep_, first_sleep));
-  // Grows by an eighth: the sleep stays a fraction of what was waited already.
-  sleep_ =
-      std::min(longest_sleep_, std::max(sleep_, first_sleep) + sleep_ / 8 + std::chrono::microseconds(1));
+  std::this_thread::sleep_for(sleep_);
+  sleep_ = std::min(patience_.longest_sleep, sleep_ + sleep_ / 8);
 }
 
-void wait_by_polling(Request& request, std::chrono::microseconds longest_sleep) {
-  Backoff backoff(longest_sleep);
+void wait_by_polling(Request& request, Patience patience) {
+  Backoff backoff(patience);
   while (!request.test()) backoff.pause();
 }
 
 std::uint64_t agree(Communicator& comm, std::uint64_t word) {
   std::uint64_t result = 0;
   const auto request = comm.start_agree(word, result);
-  wait_by_polling(*request);
+  wait_by_polling(*request, for_events);
   return result;
 }
 
 void barrier(Communicator& comm) {
   const auto request = comm.start_barrier();
-  wait_by_polling(*request);
+  wait_by_polling(*request, for_events);
 }
 
 }  // namespace cairn

@@ -8,21 +8,31 @@
 
 namespace cairn {
 
-/// Pauses between polls: yields first, then sleeps, longer the longer it has waited, at most `longest_sleep`.
+/// How long polls follow each other without sleep, and how long the longest sleep is after that. Sleeps start
+/// at 10 us and grow with the time waited.
+struct Patience {
+  std::chrono::microseconds yielding;
+  std::chrono::microseconds longest_sleep;
+};
+
+/// For words and barriers: the others may be minutes away.
+constexpr Patience for_events{std::chrono::microseconds(50), std::chrono::milliseconds(1)};
+/// For bytes: they move only inside of polls, so a poll that sleeps while they flow costs most of the rate.
+constexpr Patience for_transfers{std::chrono::milliseconds(10), std::chrono::microseconds(200)};
+
+/// The pauses between the polls of one wait.
 class Backoff {
  public:
-  explicit Backoff(std::chrono::microseconds longest_sleep = std::chrono::milliseconds(1))
-      : longest_sleep_(longest_sleep) {}
+  explicit Backoff(Patience patience) : patience_(patience) {}
   void pause();
 
  private:
-  std::chrono::microseconds longest_sleep_;
-  std::chrono::microseconds sleep_{0};
-  int yields_ = 0;
+  Patience patience_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::chrono::microseconds sleep_{10};
 };
 
-/// Tests until done. Where bytes move only while somebody polls, `longest_sleep` bounds the rate.
-void wait_by_polling(Request& request,
-                     std::chrono::microseconds longest_sleep = std::chrono::milliseconds(1));
+/// Tests until done.
+void wait_by_polling(Request& request, Patience patience);
 
 }  // namespace cairn

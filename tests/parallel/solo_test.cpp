@@ -39,7 +39,7 @@ TEST(SoloCommunicator, MessagesToItselfMatchByTagInOrder) {
   comm->start_send(as_bytes("c"), 0, 7);
   comm->start_receive(std::as_writable_bytes(std::span(first)), 0, 1)->wait();
   comm->start_receive(std::as_writable_bytes(std::span(second)), 0, 1)->wait();
-  wait_by_polling(*waiting);
+  wait_by_polling(*waiting, for_events);
   EXPECT_EQ(first + second + early, "abc");
 }
 
@@ -59,7 +59,7 @@ TEST(WaitByPolling, TestsUntilDone) {
     void wait() override {}
     int tests = 0;
   } request;
-  wait_by_polling(request, std::chrono::microseconds(50));
+  wait_by_polling(request, {std::chrono::microseconds(0), std::chrono::microseconds(50)});
   EXPECT_EQ(request.tests, 40);
 }
 
