@@ -269,6 +269,7 @@ class Reader {
   // --- scalars
   // ----------------------------------------------------------------------------------------------
   void protocol() {
+    if (at_ != 0) corrupt("PROTO after the start");
     protocol_ = in_.read<std::uint8_t>();
     if (protocol_ > 5) unsupported("pickle protocol {}", protocol_);
   }

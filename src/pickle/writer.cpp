@@ -82,6 +82,7 @@ class Writer {
   // --- dispatch
   // ---------------------------------------------------------------------------------------------
   void save(Value value) {
+    if (out_.size() > limit_) unsupported("the pickle grows past {} times its values", kMaxGrowth);
     switch (value.kind()) {
       case Kind::none:
         return op(Op::none);
@@ -98,7 +99,6 @@ class Writer {
     }
     if (get(value)) return;
     if (++depth_ > kMaxDepth) unsupported("more than {} levels of nesting", kMaxDepth);
-    if (out_.size() > limit_) unsupported("the pickle grows past {} times its values", kMaxGrowth);
     save_node(value);
     --depth_;
   }
