@@ -20,8 +20,8 @@ struct Listing {
   std::vector<std::string> notes;
 };
 
-/// Local. Reads the metadata of the checkpoint at `path`. Throws unsupported for kinds that are recognised and
-/// not read, not_found when nothing is there, corrupt for damaged metadata; faults of single tensors are
+/// Local. Reads the metadata of the checkpoint at `path`. Throws unsupported for kinds that are recognised
+/// and not read, not_found when nothing is there, corrupt for damaged metadata; faults of single tensors are
 /// reported together in one corrupt error.
 Listing list_checkpoint(FileSystem& files, const std::string& path);
 
@@ -47,10 +47,10 @@ struct ConsolidateOptions {
   std::string source;       ///< DCP directory
   std::string destination;  ///< file; or a directory (existing, or ending in '/'): model.pth in it
   bool overwrite = false;
-  bool sync = true;                          ///< fsync before publishing
-  std::uint64_t max_memory = 64ull << 20;    ///< data buffers of one rank, in bytes
-  int threads = 0;                           ///< I/O threads of one rank; 0: cores of this rank's affinity, shared
-                                             ///< fairly with the ranks on the node, 1 to 8
+  bool sync = true;                        ///< fsync before publishing
+  std::uint64_t max_memory = 64ull << 20;  ///< data buffers of one rank, in bytes
+  int threads = 0;  ///< I/O threads of one rank; 0: cores of this rank's affinity, shared
+                    ///< fairly with the ranks on the node, 1 to 8
   std::function<void(const Progress&)> progress;
 };
 
@@ -73,10 +73,10 @@ struct ConsolidateReport {
   std::vector<std::string> warnings;
 };
 
-/// Collective. Writes the checkpoint at options.source as one torch file that plain torch.load opens. All ranks
-/// share the bytes; the file is the same for any number of ranks and threads. Nothing is visible under the
-/// destination's name before it is whole (and durable, with sync); on failure every rank throws the same Error,
-/// the temporary is gone and an old output is untouched.
+/// Collective. Writes the checkpoint at options.source as one torch file that plain torch.load opens. All
+/// ranks share the bytes; the file is the same for any number of ranks and threads. Nothing is visible under
+/// the destination's name before it is whole (and durable, with sync); on failure every rank throws the same
+/// Error, the temporary is gone and an old output is untouched.
 ConsolidateReport consolidate(Communicator& comm, FileSystem& files, const ConsolidateOptions& options);
 
 }  // namespace cairn

@@ -29,11 +29,16 @@ std::size_t printable_length(std::string_view text) {
 
 std::string escaped(char c) {
   switch (c) {
-    case '\t': return "\\t";
-    case '\n': return "\\n";
-    case '\r': return "\\r";
-    case '\\': return "\\\\";
-    default: return fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    case '\t':
+      return "\\t";
+    case '\n':
+      return "\\n";
+    case '\r':
+      return "\\r";
+    case '\\':
+      return "\\\\";
+    default:
+      return fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
   }
 }
 
@@ -43,8 +48,10 @@ std::string escape_name(std::string_view name) {
   std::string out;
   while (!name.empty()) {
     const std::size_t length = printable_length(name);
-    if (length > 0) out += name.substr(0, length);
-    else out += escaped(name[0]);
+    if (length > 0)
+      out += name.substr(0, length);
+    else
+      out += escaped(name[0]);
     name.remove_prefix(std::max<std::size_t>(length, 1));
   }
   return out;

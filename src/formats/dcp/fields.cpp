@@ -48,25 +48,37 @@ std::string_view dtype_name(const Arena& arena, Value value) {
 
 std::string describe(const Arena& arena, Value value) {
   switch (value.kind()) {
-    case Kind::none: return "None";
-    case Kind::boolean: return "a bool";
+    case Kind::none:
+      return "None";
+    case Kind::boolean:
+      return "a bool";
     case Kind::integer:
-    case Kind::big_integer: return "an int";
-    case Kind::real: return "a float";
-    case Kind::string: return "a str";
+    case Kind::big_integer:
+      return "an int";
+    case Kind::real:
+      return "a float";
+    case Kind::string:
+      return "a str";
     case Kind::bytes:
-    case Kind::bytearray: return "bytes";
-    case Kind::tuple: return "a tuple";
-    case Kind::list: return "a list";
-    case Kind::dict: return "a dict";
+    case Kind::bytearray:
+      return "bytes";
+    case Kind::tuple:
+      return "a tuple";
+    case Kind::list:
+      return "a list";
+    case Kind::dict:
+      return "a dict";
     case Kind::set:
-    case Kind::frozenset: return "a set";
-    case Kind::persistent: return "a persistent id";
+    case Kind::frozenset:
+      return "a set";
+    case Kind::persistent:
+      return "a persistent id";
     case Kind::global: {
       const auto name = arena.global_name(value);
       return fmt::format("{}.{}", name.module, name.name);
     }
-    case Kind::object: return "an instance of " + describe(arena, arena.object_view(value).callable);
+    case Kind::object:
+      return "an instance of " + describe(arena, arena.object_view(value).callable);
   }
   return "a value";
 }

@@ -14,8 +14,8 @@ namespace cairn::dcp {
 using pickle::Arena;
 using pickle::Value;
 
-/// Whether `value` is an instance of a class of this name from one of torch's own modules (classes moved between
-/// modules over time; their names are unique).
+/// Whether `value` is an instance of a class of this name from one of torch's own modules (classes moved
+/// between modules over time; their names are unique).
 bool is_instance(const Arena& arena, Value value, std::string_view class_name);
 
 /// A field of an instance whose state is its __dict__; nullopt when absent. `value` may be anything.

@@ -28,11 +28,15 @@ ItemKind kind_of(const zip::ReadAt& read_at, std::uint64_t item_bytes) {
 
 void check_tensor_kind(ItemKind kind, std::string_view where) {
   switch (kind) {
-    case ItemKind::zip: return;
+    case ItemKind::zip:
+      return;
     case ItemKind::safetensors:
-      fail(ErrorKind::unsupported, "{}: a safetensors item; torch itself cannot read such .distcp files", where);
-    case ItemKind::legacy_torch: fail(ErrorKind::unsupported, "{}: saved in torch's format before 1.6", where);
-    case ItemKind::other: fail_corrupt("{}: no torch.save archive (the bytes 'PK\\3\\4' expected)", where);
+      fail(ErrorKind::unsupported, "{}: a safetensors item; torch itself cannot read such .distcp files",
+           where);
+    case ItemKind::legacy_torch:
+      fail(ErrorKind::unsupported, "{}: saved in torch's format before 1.6", where);
+    case ItemKind::other:
+      fail_corrupt("{}: no torch.save archive (the bytes 'PK\\3\\4' expected)", where);
   }
 }
 
@@ -51,8 +55,12 @@ ItemHead read_item_head(const zip::ReadAt& read_at, std::uint64_t item_bytes, st
                         const std::uint64_t first =
                             record.byte_offset +
                             static_cast<std::uint64_t>(tensor->storage_offset) * element_size(tensor->dtype);
-                        return ItemHead{tensor->dtype,      std::move(tensor->shape), std::move(tensor->strides),
-                                        record.byte_offset, record.size,              first,
+                        return ItemHead{tensor->dtype,
+                                        std::move(tensor->shape),
+                                        std::move(tensor->strides),
+                                        record.byte_offset,
+                                        record.size,
+                                        first,
                                         record.crc};
                       });
 }
@@ -61,7 +69,8 @@ pickle::Value read_object_item(pickle::Arena& arena, const zip::ReadAt& read_at,
                                std::string_view where) {
   const ItemKind kind = kind_of(read_at, item_bytes);
   if (kind == ItemKind::legacy_torch) check_tensor_kind(kind, where);
-  if (kind == ItemKind::zip) return torch_file::Archive(read_at, item_bytes, std::string(where)).read_pickle(arena);
+  if (kind == ItemKind::zip)
+    return torch_file::Archive(read_at, item_bytes, std::string(where)).read_pickle(arena);
   Bytes raw(item_bytes);
   read_at(0, raw);
   return arena.bytes(as_text(raw));
@@ -69,14 +78,15 @@ pickle::Value read_object_item(pickle::Arena& arena, const zip::ReadAt& read_at,
 
 ObjectStorage find_object_storage(const pickle::Arena& arena, pickle::Value id, const zip::ReadAt& read_at,
                                   std::uint64_t item_bytes, std::string_view where) {
-  return with_context([&] { return std::string(where); },
-                      [&] {
-                        const auto storage = torch_file::decode_storage_id(arena, id);
-                        const torch_file::Archive archive(read_at, item_bytes, std::string(where));
-                        const auto record = archive.storage(storage.key, storage.bytes);
-                        const bool whole = record.size == storage.bytes;
-                        return ObjectStorage{storage.key, record.byte_offset, storage.bytes, whole ? record.crc : 0};
-                      });
+  return with_context(
+      [&] { return std::string(where); },
+      [&] {
+        const auto storage = torch_file::decode_storage_id(arena, id);
+        const torch_file::Archive archive(read_at, item_bytes, std::string(where));
+        const auto record = archive.storage(storage.key, storage.bytes);
+        const bool whole = record.size == storage.bytes;
+        return ObjectStorage{storage.key, record.byte_offset, storage.bytes, whole ? record.crc : 0};
+      });
 }
 
 }  // namespace cairn::dcp

@@ -24,8 +24,8 @@ struct ItemHead {
 };
 
 /// Reads an item's directory and pickle, not its payload. `where` names tensor, file and offset in messages.
-/// Throws corrupt, or unsupported for tensors that are no plain view (see torch_file/tensor_value.hpp) and for
-/// safetensors items.
+/// Throws corrupt, or unsupported for tensors that are no plain view (see torch_file/tensor_value.hpp) and
+/// for safetensors items.
 ItemHead read_item_head(const zip::ReadAt& read_at, std::uint64_t item_bytes, std::string_view where);
 
 /// A storage inside an object's item.

@@ -33,6 +33,7 @@ class Decoder {
     const auto items = arena_.items(*states);
     for (std::size_t i = 0; i < items.size(); i += 2) entry(items[i], items[i + 1]);
     for (const auto& file : rows_.files()) result_.catalog.add_file(file);
+    result_.metadata_bytes = pickle_.size();
     return std::move(result_);
   }
 
@@ -41,17 +42,19 @@ class Decoder {
     if (is_instance(arena_, root_, "Metadata")) return;
     const std::string found = describe(arena_, root_);
     if (found.find("bytecheckpoint") != std::string::npos) {
-      fail(ErrorKind::unsupported, "{}: a ByteCheckpoint checkpoint ({}), not a PyTorch DCP one", where_, found);
+      fail(ErrorKind::unsupported, "{}: a ByteCheckpoint checkpoint ({}), not a PyTorch DCP one", where_,
+           found);
     }
-    fail(ErrorKind::unsupported, "{}: {}, torch.distributed.checkpoint.metadata.Metadata expected", where_, found);
+    fail(ErrorKind::unsupported, "{}: {}, torch.distributed.checkpoint.metadata.Metadata expected", where_,
+         found);
   }
 
   void read_paths() {
     const auto paths = field(arena_, root_, "planner_data");
     if (!paths || paths->kind() == Kind::none) return;
     if (paths->kind() != Kind::dict) {
-      result_.notes.push_back(fmt::format("{}: planner_data is {}; names are kept flat", where_,
-                                          describe(arena_, *paths)));
+      result_.notes.push_back(
+          fmt::format("{}: planner_data is {}; names are kept flat", where_, describe(arena_, *paths)));
       return;
     }
     const auto items = arena_.items(*paths);
@@ -63,16 +66,18 @@ class Decoder {
   }
 
   void entry(Value key, Value value) {
-    if (key.kind() != Kind::string) fail_corrupt("{}: a name is {}, a str expected", where_, describe(arena_, key));
+    if (key.kind() != Kind::string)
+      fail_corrupt("{}: a name is {}, a str expected", where_, describe(arena_, key));
     const std::string_view name = arena_.text(key);
-    if (!seen_.insert(name).second) fail_corrupt("{}: the name '{}' appears twice", where_, escape_name(name));
+    if (!seen_.insert(name).second)
+      fail_corrupt("{}: the name '{}' appears twice", where_, escape_name(name));
     if (is_instance(arena_, value, "TensorStorageMetadata")) {
       tensor(key, value);
     } else if (is_instance(arena_, value, "BytesStorageMetadata")) {
       object(key);
     } else {
-      fail(ErrorKind::unsupported, "{}: '{}' is {}, TensorStorageMetadata or BytesStorageMetadata expected", where_,
-           escape_name(name), describe(arena_, value));
+      fail(ErrorKind::unsupported, "{}: '{}' is {}, TensorStorageMetadata or BytesStorageMetadata expected",
+           where_, escape_name(name), describe(arena_, value));
     }
   }
 
@@ -117,8 +122,8 @@ class Decoder {
     if (layout && layout->kind() == Kind::object) check_layout(name, *layout);
     const auto found = dtype_from_name(dtype_name(arena_, *dtype));
     if (!found) {
-      fail(ErrorKind::unsupported, "{}: '{}' has dtype {}, which Cairn does not read", where_, escape_name(name),
-           describe(arena_, *dtype));
+      fail(ErrorKind::unsupported, "{}: '{}' has dtype {}, which Cairn does not read", where_,
+           escape_name(name), describe(arena_, *dtype));
     }
     return *found;
   }
@@ -126,15 +131,16 @@ class Decoder {
   void check_layout(std::string_view name, Value layout) const {
     const auto args = arena_.items(arena_.object_view(layout).args);
     if (args.size() == 1 && args[0].kind() == Kind::string && arena_.text(args[0]) != "torch.strided") {
-      fail(ErrorKind::unsupported, "{}: '{}' has layout {}, torch.strided expected", where_, escape_name(name),
-           arena_.text(args[0]));
+      fail(ErrorKind::unsupported, "{}: '{}' has layout {}, torch.strided expected", where_,
+           escape_name(name), arena_.text(args[0]));
     }
   }
 
   // The enum is pickled as REDUCE of its class with an int, or of builtins.getattr with (class, member name).
   void check_memory_format(std::string_view name, Value format) const {
     const auto is_enum = [&](Value value) {
-      return value.kind() == Kind::global && arena_.global_name(value).module.starts_with("torch.distributed.") &&
+      return value.kind() == Kind::global &&
+             arena_.global_name(value).module.starts_with("torch.distributed.") &&
              arena_.global_name(value).name.ends_with("MEM_FORMAT_ENCODING");
     };
     if (format.kind() == Kind::object && arena_.object_view(format).args.kind() == Kind::tuple) {
@@ -151,7 +157,8 @@ class Decoder {
   }
 
   static bool is_memory_format(std::string_view member) {
-    return member == "TORCH_CONTIGUOUS_FORMAT" || member == "TORCH_CHANNELS_LAST" || member == "TORCH_PRESERVE_FORMAT";
+    return member == "TORCH_CONTIGUOUS_FORMAT" || member == "TORCH_CHANNELS_LAST" ||
+           member == "TORCH_PRESERVE_FORMAT";
   }
 
   void chunks(std::string_view name, std::optional<Value> list) {
@@ -163,18 +170,19 @@ class Decoder {
 
   void add_chunk(std::string_view name, Value chunk) {
     const auto offsets = field(arena_, chunk, "offsets"), sizes = field(arena_, chunk, "sizes");
-    if (!offsets || !sizes || !read_size(arena_, *offsets, box_.offsets) || !read_size(arena_, *sizes, box_.sizes)) {
+    if (!offsets || !sizes || !read_size(arena_, *offsets, box_.offsets) ||
+        !read_size(arena_, *sizes, box_.sizes)) {
       return fault(FaultKind::shape, name, "a chunk has no offsets or sizes");
     }
     if (box_.offsets.size() != shape_.size() || box_.sizes.size() != shape_.size()) {
       return fault(FaultKind::ndim, name,
-                   fmt::format("chunk offsets {} and sizes {}, {} dimensions expected", to_string(box_.offsets),
-                               to_string(box_.sizes), shape_.size()));
+                   fmt::format("chunk offsets {} and sizes {}, {} dimensions expected",
+                               to_string(box_.offsets), to_string(box_.sizes), shape_.size()));
     }
     if (!inside(box_, shape_)) {
       return fault(FaultKind::out_of_bounds, name,
-                   fmt::format("chunk offsets {} and sizes {} leave the global size {}", to_string(box_.offsets),
-                               to_string(box_.sizes), to_string(shape_)));
+                   fmt::format("chunk offsets {} and sizes {} leave the global size {}",
+                               to_string(box_.offsets), to_string(box_.sizes), to_string(shape_)));
     }
     const StorageRow* row = rows_.find(name, box_.offsets);
     if (row == nullptr && !BoxView(box_).empty()) {
@@ -188,7 +196,8 @@ class Decoder {
   void object(Value key) {
     const std::string_view name = arena_.text(key);
     const StorageRow* row = rows_.find(name, {});
-    if (row == nullptr) return fault(FaultKind::storage_data, name, "storage_data has no item for the object");
+    if (row == nullptr)
+      return fault(FaultKind::storage_data, name, "storage_data has no item for the object");
     result_.catalog.add_object(string_id(key), row->file, row->byte_offset, row->byte_length);
     add_path(key);
   }
@@ -200,7 +209,8 @@ class Decoder {
     for (const Value step : arena_.items(found->second)) {
       if (step.kind() == Kind::string) {
         steps.push_back({string_id(step), false});
-      } else if (step.kind() == Kind::integer && !steps.empty() && is_list_position(arena_.as_integer(step))) {
+      } else if (step.kind() == Kind::integer && !steps.empty() &&
+                 is_list_position(arena_.as_integer(step))) {
         steps.push_back({arena_.as_integer(step), true});
       } else {
         fail_corrupt("{}: step {} of the path of '{}' is no key or list position", where_, steps.size(),
@@ -211,8 +221,8 @@ class Decoder {
     result_.catalog.set_path(steps);
   }
 
-  // A list of n elements takes at least n bytes of metadata to fill; anything beyond is damage that would only
-  // cost memory.
+  // A list of n elements takes at least n bytes of metadata to fill; anything beyond is damage that would
+  // only cost memory.
   bool is_list_position(std::int64_t position) const {
     return position >= 0 && static_cast<std::uint64_t>(position) < pickle_.size();
   }
@@ -224,7 +234,8 @@ class Decoder {
   }
 
   void fault(FaultKind kind, std::string_view name, std::string text) {
-    faults_.add({kind, std::string(name), std::string(where_), 0, fmt::format("'{}': {}", escape_name(name), text)});
+    faults_.add(
+        {kind, std::string(name), std::string(where_), 0, fmt::format("'{}': {}", escape_name(name), text)});
   }
 
   std::span<const std::byte> pickle_;
@@ -243,7 +254,8 @@ class Decoder {
 
 }  // namespace
 
-DecodedMetadata decode_metadata(std::span<const std::byte> pickle, std::string_view where, FaultList& faults) {
+DecodedMetadata decode_metadata(std::span<const std::byte> pickle, std::string_view where,
+                                FaultList& faults) {
   return Decoder(pickle, where, faults).decode();
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The `.metadata` file of a DCP directory: a pickle of torch.distributed.checkpoint.metadata.Metadata, as every
-// torch since 1.13 writes it (docs/format-dcp.md). Pure: bytes in, catalogue out.
+// The `.metadata` file of a DCP directory: a pickle of torch.distributed.checkpoint.metadata.Metadata, as
+// every torch since 1.13 writes it (docs/format-dcp.md). Pure: bytes in, catalogue out.
 #pragma once
 
 #include <cstddef>
@@ -15,12 +15,13 @@ namespace cairn::dcp {
 
 struct DecodedMetadata {
   Catalog catalog;
-  std::vector<std::string> notes;  ///< harmless oddities, a sentence each
+  std::uint64_t metadata_bytes = 0;  ///< size of the pickle
+  std::vector<std::string> notes;    ///< harmless oddities, a sentence each
 };
 
-/// Throws corrupt for bytes that are no such pickle, unsupported for a valid one that Cairn cannot read (named
-/// in the message). What is wrong with single tensors goes into `faults`; such a tensor or chunk is left out of
-/// the catalogue. `where` is the file's name for messages.
+/// Throws corrupt for bytes that are no such pickle, unsupported for a valid one that Cairn cannot read
+/// (named in the message). What is wrong with single tensors goes into `faults`; such a tensor or chunk is
+/// left out of the catalogue. `where` is the file's name for messages.
 DecodedMetadata decode_metadata(std::span<const std::byte> pickle, std::string_view where, FaultList& faults);
 
 }  // namespace cairn::dcp

@@ -27,8 +27,8 @@ std::uint64_t unsigned_field(const Arena& arena, Value info, std::string_view na
                              std::string_view item) {
   const auto value = field(arena, info, name);
   if (!value || value->kind() != Kind::integer || arena.as_integer(*value) < 0) {
-    fail_corrupt("{}: the {} of item '{}' is {}, an int of at least 0 expected", where, name, escape_name(item),
-                 value ? describe(arena, *value) : "missing");
+    fail_corrupt("{}: the {} of item '{}' is {}, an int of at least 0 expected", where, name,
+                 escape_name(item), value ? describe(arena, *value) : "missing");
   }
   return static_cast<std::uint64_t>(arena.as_integer(*value));
 }
@@ -47,8 +47,8 @@ void check_transforms(const Arena& arena, Value info, std::string_view where, st
   } else {
     text = describe(arena, *transforms);
   }
-  fail(ErrorKind::unsupported, "{}: item '{}' is stored with a transform ({}); Cairn reads plain items only", where,
-       escape_name(item), text);
+  fail(ErrorKind::unsupported, "{}: item '{}' is stored with a transform ({}); Cairn reads plain items only",
+       where, escape_name(item), text);
 }
 
 }  // namespace
@@ -104,7 +104,8 @@ void StorageRows::add(const Arena& arena, Value key, Value info, std::string_vie
 
 std::uint32_t StorageRows::file_index(std::string_view path, std::string_view where) {
   if (!rows_.empty() && files_[rows_.back().file] == path) return rows_.back().file;
-  const auto [at, inserted] = file_indices_.try_emplace(std::string(path), static_cast<std::uint32_t>(files_.size()));
+  const auto [at, inserted] =
+      file_indices_.try_emplace(std::string(path), static_cast<std::uint32_t>(files_.size()));
   if (inserted) {
     if (!is_plain_relative_path(path)) {
       fail_corrupt("{}: unsafe shard file name '{}': a relative path without '..' expected", where,

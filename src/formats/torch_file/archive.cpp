@@ -26,8 +26,8 @@ Bytes Archive::read_small(const zip::Entry& entry) const {
   Bytes bytes(entry.size);  // bounded: the directory proved that the payload lies inside the archive
   read_at_(zip::payload_offset(read_at_, directory_, entry, where_), bytes);
   if (entry.crc != 0 && crc32(bytes) != entry.crc) {
-    fail_corrupt("{}: record '{}' has CRC-32 {:08x}, {:08x} expected", where_, escape_name(entry.name), crc32(bytes),
-                 entry.crc);
+    fail_corrupt("{}: record '{}' has CRC-32 {:08x}, {:08x} expected", where_, escape_name(entry.name),
+                 crc32(bytes), entry.crc);
   }
   return bytes;
 }

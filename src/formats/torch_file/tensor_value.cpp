@@ -34,7 +34,8 @@ std::vector<std::int64_t> read_ints(const Arena& arena, Value value, std::string
     if (args.empty()) return {};
     value = args[0];
   }
-  if (value.kind() != Kind::tuple && value.kind() != Kind::list) fail_corrupt("tensor pickle: {} is no tuple", what);
+  if (value.kind() != Kind::tuple && value.kind() != Kind::list)
+    fail_corrupt("tensor pickle: {} is no tuple", what);
   std::vector<std::int64_t> out;
   for (const Value item : arena.items(value)) out.push_back(read_int(arena, item, what));
   return out;
@@ -46,7 +47,8 @@ void check_view_flags(const Arena& arena, Args args, std::size_t at) {
   const Args items = arena.items(args[at]);
   for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
     if (items[i + 1].kind() == Kind::boolean && !arena.as_boolean(items[i + 1])) continue;
-    fail(ErrorKind::unsupported, "the tensor is a view with '{}' set; save it resolved (tensor.resolve_conj())",
+    fail(ErrorKind::unsupported,
+         "the tensor is a view with '{}' set; save it resolved (tensor.resolve_conj())",
          items[i].kind() == Kind::string ? escape_name(arena.text(items[i])) : "a flag");
   }
 }
@@ -59,7 +61,8 @@ void check_bounds(const StoredTensor& tensor, std::uint64_t element_bytes) {
   if (element_count(tensor.shape) == 0) return;
   std::int64_t last = tensor.storage_offset;
   for (std::size_t d = 0; d < tensor.shape.size(); ++d) {
-    last = checked_add(last, checked_mul(tensor.shape[d] - 1, tensor.strides[d], "tensor extent"), "tensor extent");
+    last = checked_add(last, checked_mul(tensor.shape[d] - 1, tensor.strides[d], "tensor extent"),
+                       "tensor extent");
   }
   const std::uint64_t held = tensor.storage_bytes / element_bytes;
   if (static_cast<std::uint64_t>(last) >= held) {
@@ -89,7 +92,8 @@ DType read_dtype(const Arena& arena, Value value) {
   if (value.kind() == Kind::global) {
     const auto name = arena.global_name(value);
     if (const auto dtype = name.module == "torch" ? dtype_from_name(name.name) : std::nullopt) return *dtype;
-    fail(ErrorKind::unsupported, "the tensor's dtype is {}.{}, which Cairn does not read", name.module, name.name);
+    fail(ErrorKind::unsupported, "the tensor's dtype is {}.{}, which Cairn does not read", name.module,
+         name.name);
   }
   fail_corrupt("tensor pickle: no dtype where one is expected");
 }
@@ -107,7 +111,8 @@ std::optional<StoredTensor> decode_typed(const Arena& arena, Args args, int dept
     check_view_flags(arena, inner, 6);
     return decode_view(arena, inner, {});
   }
-  if (function.name == "_rebuild_parameter" && !inner.empty()) return decode_nested(arena, inner[0], depth + 1);
+  if (function.name == "_rebuild_parameter" && !inner.empty())
+    return decode_nested(arena, inner[0], depth + 1);
   fail(ErrorKind::unsupported, "the tensor is rebuilt by {}.{}, which Cairn does not read", function.module,
        function.name);
 }
@@ -125,7 +130,8 @@ std::optional<StoredTensor> decode_nested(const Arena& arena, Value value, int d
     return decode_view(arena, args, {});
   }
   if (function.name == "_rebuild_tensor_v3") {
-    if (args.size() < 7) fail_corrupt("tensor pickle: _rebuild_tensor_v3 with {} arguments, 7 expected", args.size());
+    if (args.size() < 7)
+      fail_corrupt("tensor pickle: _rebuild_tensor_v3 with {} arguments, 7 expected", args.size());
     check_view_flags(arena, args, 7);
     return decode_view(arena, args, read_dtype(arena, args[6]));
   }
@@ -142,9 +148,11 @@ std::optional<StoredTensor> decode_nested(const Arena& arena, Value value, int d
 
 StorageId decode_storage_id(const Arena& arena, Value id) {
   const Args parts = id.kind() == Kind::tuple ? arena.items(id) : Args{};
-  const bool well_formed = parts.size() >= 5 && parts[0].kind() == Kind::string && arena.text(parts[0]) == "storage" &&
-                           parts[1].kind() == Kind::global && parts[2].kind() == Kind::string;
-  if (!well_formed) fail_corrupt("tensor pickle: a storage id ('storage', class, key, location, size) expected");
+  const bool well_formed = parts.size() >= 5 && parts[0].kind() == Kind::string &&
+                           arena.text(parts[0]) == "storage" && parts[1].kind() == Kind::global &&
+                           parts[2].kind() == Kind::string;
+  if (!well_formed)
+    fail_corrupt("tensor pickle: a storage id ('storage', class, key, location, size) expected");
   const auto count = static_cast<std::uint64_t>(read_int(arena, parts[4], "storage size"));
   const auto storage_class = arena.global_name(parts[1]);
   if (storage_class.name == "UntypedStorage") return {arena.text(parts[2]), count, std::nullopt};
@@ -156,6 +164,8 @@ StorageId decode_storage_id(const Arena& arena, Value id) {
   return {arena.text(parts[2]), checked_mul(count, element_size(*dtype), "storage size"), dtype};
 }
 
-std::optional<StoredTensor> decode_tensor(const Arena& arena, Value value) { return decode_nested(arena, value, 0); }
+std::optional<StoredTensor> decode_tensor(const Arena& arena, Value value) {
+  return decode_nested(arena, value, 0);
+}
 
 }  // namespace cairn::torch_file

@@ -35,8 +35,8 @@ struct StorageId {
 StorageId decode_storage_id(const pickle::Arena& arena, pickle::Value id);
 
 /// nullopt when `value` is no tensor at all. Throws unsupported for tensors that are no plain view of a dense
-/// storage (quantised, sparse, meta, subclasses, conjugate and negative views), corrupt for malformed ones and
-/// for views that leave their storage.
+/// storage (quantised, sparse, meta, subclasses, conjugate and negative views), corrupt for malformed ones
+/// and for views that leave their storage.
 std::optional<StoredTensor> decode_tensor(const pickle::Arena& arena, pickle::Value value);
 
 }  // namespace cairn::torch_file

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What every rank must know to take part in a consolidation. Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cairn/metadata.hpp"
+#include "formats/record_content.hpp"
+#include "formats/torch_file/layout.hpp"
+
+namespace cairn {
+
+struct ConsolidationPlan {
+  std::string directory;       ///< the source
+  std::string temporary_path;  ///< created by the coordinator, opened by all
+  std::string archive_name;
+  std::uint64_t pickle_bytes = 0;
+  std::vector<RecordContent> contents;  ///< of data/0, data/1, …
+
+  torch_file::Layout layout() const;
+  std::vector<std::uint64_t> record_bytes() const;
+
+  /// For the wire, together with the source's catalogue.
+  std::vector<std::byte> encode(const Catalog& catalog) const;
+  static ConsolidationPlan decode(std::span<const std::byte> bytes, Catalog& catalog);
+};
+
+}  // namespace cairn

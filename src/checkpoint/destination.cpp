@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "checkpoint/destination.hpp"
+
+#include "base/fail.hpp"
+#include "base/text.hpp"
+#include "storage/atomic_output.hpp"
+
+namespace cairn {
+namespace {
+
+std::string parent_of(const std::string& path) {
+  const auto slash = path.find_last_not_of('/') == std::string::npos
+                         ? std::string::npos
+                         : path.rfind('/', path.find_last_not_of('/'));
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+// The nearest directory above `path` that exists, links resolved.
+std::string existing_ancestor(FileSystem& files, std::string path) {
+  do {
+    path = parent_of(path);
+  } while (!files.status(path) && path != "/" && path != ".");
+  return files.resolve(path);
+}
+
+bool is_within(const std::string& path, const std::string& directory) {
+  return path == directory || path.starts_with(directory == "/" ? directory : directory + "/");
+}
+
+}  // namespace
+
+std::string choose_destination(FileSystem& files, const std::string& source, const std::string& destination,
+                               bool overwrite) {
+  if (destination.empty()) fail(ErrorKind::invalid_argument, "no destination was given");
+  std::string file = destination;
+  const auto given = files.status(destination);
+  if (destination.ends_with('/') || (given && given->type == FileType::directory)) {
+    while (file.size() > 1 && file.ends_with('/')) file.pop_back();
+    file += file.ends_with('/') ? "model.pth" : "/model.pth";
+  }
+  if (is_within(existing_ancestor(files, file), files.resolve(source))) {
+    throw Error(ErrorKind::mismatch,
+                fmt::format("{}: the output would lie inside the checkpoint {}", escape_name(file),
+                            escape_name(source)),
+                "choose a place outside it");
+  }
+  const auto present = files.status(file);
+  if (present && present->type != FileType::regular) {
+    fail(ErrorKind::io, "{}: the output is neither a regular file nor a directory", escape_name(file));
+  }
+  if (present && !overwrite) {
+    throw Error(ErrorKind::already_exists, fmt::format("{}: the output exists", escape_name(file)),
+                "use --overwrite to replace it");
+  }
+  return file;
+}
+
+void prepare_directory(FileSystem& files, const std::string& file, std::uint64_t bytes, bool overwrite) {
+  const std::string directory = parent_of(files.status(file) ? files.resolve(file) : file);
+  files.make_directories(directory);
+  if (!files.writable_directory(directory)) {
+    fail(ErrorKind::io, "{}: no permission to write in this directory", escape_name(directory));
+  }
+  std::uint64_t room = files.free_bytes(directory);
+  if (const auto leftover = files.status(temporary_path_for(file), false); overwrite && leftover) {
+    room += leftover->size;
+  }
+  if (room < bytes) {
+    fail(ErrorKind::io, "{}: disk full: the output needs {} bytes, {} are free", escape_name(directory),
+         bytes, room);
+  }
+}
+
+}  // namespace cairn

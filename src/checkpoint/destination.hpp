@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Where a consolidated file goes: the rules of `cairn consolidate SRC DST`. Local; for the coordinator.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "cairn/storage.hpp"
+
+namespace cairn {
+
+/// The file to write for `destination`: itself; or model.pth in it when it is a directory or ends in '/'.
+/// Throws invalid_argument when empty, io when something that is neither a regular file nor a directory is
+/// there, mismatch when it lies inside `source` (a directory), already_exists when a file is there and
+/// `overwrite` is false.
+std::string choose_destination(FileSystem& files, const std::string& source, const std::string& destination,
+                               bool overwrite);
+
+/// Makes missing parent directories, then refuses (io) a directory that cannot be written to or that has less
+/// room than `bytes`; an unlocked leftover that will be discarded counts as room.
+void prepare_directory(FileSystem& files, const std::string& file, std::uint64_t bytes, bool overwrite);
+
+}  // namespace cairn

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "engine/transfer.hpp"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include "engine/window_filler.hpp"
+
+namespace cairn {
+namespace {
+
+class Job {
+ public:
+  Job(Source& source, const OutputLayout& layout, std::span<const RecordContent> contents,
+      const Windows& windows, ByteRange owned, File& output)
+      : source_(source),
+        layout_(layout),
+        contents_(contents),
+        windows_(windows),
+        end_(owned.end),
+        output_(output),
+        indices_(source.catalog()),
+        next_(owned.begin) {}
+
+  std::vector<RecordPiece> run(const TransferOptions& options) {
+    std::vector<std::jthread> workers;
+    running_ = options.threads;
+    for (int i = 0; i < options.threads; ++i) workers.emplace_back([this] { work(); });
+    wait(options.progress);
+    workers.clear();
+    if (failure_) std::rethrow_exception(failure_);
+    return join_pieces(std::move(pieces_));
+  }
+
+ private:
+  void work() {
+    try {
+      std::vector<std::byte> buffer(kWindowBytes), scratch(kWindowBytes);
+      std::vector<RecordPiece> pieces;
+      WindowFiller filler(source_, layout_, contents_, indices_, scratch);
+      while (!stop_) {
+        const std::uint64_t index = next_.fetch_add(1);
+        if (index >= end_) break;
+        const ByteRange window = windows_.at(index);
+        const auto bytes = std::span(buffer).first(window.size());
+        filler.fill(window, bytes, pieces);
+        output_.write(window.begin, bytes);
+        written_ += window.size();
+      }
+      finish(std::move(pieces), nullptr);
+    } catch (...) {
+      finish({}, std::current_exception());
+    }
+  }
+
+  void finish(std::vector<RecordPiece> pieces, std::exception_ptr failure) {
+    const std::lock_guard lock(mutex_);
+    pieces_.insert(pieces_.end(), pieces.begin(), pieces.end());
+    if (failure && !failure_) failure_ = std::move(failure);
+    if (failure_) stop_ = true;
+    --running_;
+    done_.notify_one();
+  }
+
+  void wait(const std::function<void(std::uint64_t)>& progress) {
+    std::unique_lock lock(mutex_);
+    while (!done_.wait_for(lock, std::chrono::milliseconds(250), [this] { return running_ == 0; })) {
+      if (!progress) continue;
+      lock.unlock();
+      progress(written_);
+      lock.lock();
+    }
+  }
+
+  Source& source_;
+  const OutputLayout& layout_;
+  std::span<const RecordContent> contents_;
+  const Windows& windows_;
+  const std::uint64_t end_;
+  File& output_;
+  ChunkIndices indices_;
+  std::atomic<std::uint64_t> next_, written_{0};
+  std::atomic<bool> stop_{false};
+  std::mutex mutex_;
+  std::condition_variable done_;
+  int running_ = 0;
+  std::vector<RecordPiece> pieces_;
+  std::exception_ptr failure_;
+};
+
+}  // namespace
+
+std::vector<RecordPiece> transfer(Source& source, const OutputLayout& layout,
+                                  std::span<const RecordContent> contents, const Windows& windows,
+                                  ByteRange owned, File& output, const TransferOptions& options) {
+  return Job(source, layout, contents, windows, owned, output).run(options);
+}
+
+int default_threads(int ranks_on_node) {
+  cpu_set_t cores;
+  const int mine = sched_getaffinity(0, sizeof(cores), &cores) == 0 ? CPU_COUNT(&cores) : 1;
+  const long all = sysconf(_SC_NPROCESSORS_ONLN);
+  const int share =
+      mine < all ? mine : mine / std::max(ranks_on_node, 1);  // fewer than all: this rank is bound
+  return std::clamp(share, 1, 8);
+}
+
+}  // namespace cairn

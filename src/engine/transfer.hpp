@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Executes one rank's share of an output: threads take windows in order, fill each in memory, write it once.
+// Local.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "cairn/storage.hpp"
+#include "engine/record_pieces.hpp"
+#include "formats/output_layout.hpp"
+#include "formats/record_content.hpp"
+#include "formats/source.hpp"
+#include "plan/windows.hpp"
+
+namespace cairn {
+
+/// Windows are cut at multiples of this, whatever the number of ranks and threads.
+inline constexpr std::uint64_t kWindowBytes = 1 << 20;
+/// Data buffers of one thread: the window and what is gathered from.
+inline constexpr std::uint64_t kBufferBytesPerThread = 2 * kWindowBytes;
+
+struct TransferOptions {
+  int threads = 1;
+  /// Called about four times a second from the calling thread with the bytes written so far; may be empty.
+  std::function<void(std::uint64_t)> progress;
+};
+
+/// Writes windows [owned.begin, owned.end) of `windows` to `output`. Returns the CRCs of the payload pieces
+/// written, joined. The first failure of any thread stops all of them and is thrown.
+std::vector<RecordPiece> transfer(Source& source, const OutputLayout& layout,
+                                  std::span<const RecordContent> contents, const Windows& windows,
+                                  ByteRange owned, File& output, const TransferOptions& options);
+
+/// Threads a rank uses when the user names none: the cores of its affinity, divided by the ranks on the node
+/// when they are not bound to cores of their own; 1 to 8.
+int default_threads(int ranks_on_node);
+
+}  // namespace cairn

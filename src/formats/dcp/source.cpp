@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "formats/dcp/source.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/fail.hpp"
+#include "base/text.hpp"
+#include "formats/dcp/item.hpp"
+
+namespace cairn::dcp {
+namespace {
+
+constexpr std::size_t kMaxKeptPlaces = 4096;
+constexpr std::uint64_t kHeadBytes = 4096;
+
+// Serves an item's small reads from memory: a small item wholly, a large one's first block.
+class ItemReader {
+ public:
+  ItemReader(Source& source, const StoredItem& item) : source_(source), item_(item) {
+    head_.resize(item.byte_length <= kSmallItemBytes ? item.byte_length : kHeadBytes);
+    source.read(item.file, item.byte_offset, head_);
+  }
+
+  zip::ReadAt read_at() {
+    return [this](std::uint64_t at, std::span<std::byte> into) {
+      if (at + into.size() <= head_.size()) {
+        std::memcpy(into.data(), head_.data() + at, into.size());
+      } else {
+        source_.read(item_.file, item_.byte_offset + at, into);
+      }
+    };
+  }
+
+  bool whole() const { return head_.size() == item_.byte_length; }
+  std::vector<std::byte> take() { return std::move(head_); }
+
+ private:
+  Source& source_;
+  const StoredItem& item_;
+  std::vector<std::byte> head_;
+};
+
+}  // namespace
+
+DirectorySource::DirectorySource(FileSystem& files, std::string directory, Catalog catalog)
+    : catalog_(std::move(catalog)),
+      directory_(std::move(directory)),
+      cache_(files, default_file_capacity()) {}
+
+std::shared_ptr<const ChunkPlace> DirectorySource::locate(const TensorInfo& tensor, std::uint64_t chunk) {
+  const StoredItem& item = catalog_.chunks()[chunk];
+  if (item.byte_length <= kSmallItemBytes) return resolve(tensor, item);
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = places_.find(chunk); found != places_.end()) return found->second;
+  }
+  auto place = resolve(tensor, item);
+  const std::lock_guard lock(mutex_);
+  if (places_.size() >= kMaxKeptPlaces) places_.clear();
+  places_.insert_or_assign(chunk, place);
+  return place;
+}
+
+std::shared_ptr<const ChunkPlace> DirectorySource::resolve(const TensorInfo& tensor,
+                                                           const StoredItem& chunk) {
+  const std::string where = describe(catalog_.name(tensor), chunk);
+  ItemReader reader(*this, chunk);
+  const ItemHead head = read_item_head(reader.read_at(), chunk.byte_length, where);
+  const BoxView box = catalog_.box(tensor, chunk);
+  if (head.dtype != tensor.dtype) {
+    fail_corrupt("{}: the item has dtype {}, {} expected", where, info(head.dtype).name,
+                 info(tensor.dtype).name);
+  }
+  if (!std::ranges::equal(head.shape, box.sizes)) {
+    fail_corrupt("{}: the item has shape {}, {} expected", where, to_string(head.shape),
+                 to_string(box.sizes));
+  }
+  auto place = std::make_shared<ChunkPlace>();
+  place->file = chunk.file;
+  place->first_byte = chunk.byte_offset + head.first_byte;
+  place->strides = head.strides;
+  place->item_offset = chunk.byte_offset;
+  if (reader.whole()) place->item = reader.take();
+  return place;
+}
+
+void DirectorySource::read(std::uint32_t file, std::uint64_t byte_offset, std::span<std::byte> into) {
+  cache_.open(directory_ + "/" + catalog_.files()[file])->read(byte_offset, into);
+  read_bytes_ += into.size();
+}
+
+pickle::Value DirectorySource::read_object(pickle::Arena& arena, const ObjectInfo& object) {
+  ItemReader reader(*this, object.item);
+  return read_object_item(arena, reader.read_at(), object.item.byte_length,
+                          describe(catalog_.name(object), object.item));
+}
+
+RecordContent DirectorySource::find_storage(const pickle::Arena& arena, pickle::Value id,
+                                            const ObjectInfo& object) {
+  ItemReader reader(*this, object.item);
+  const auto storage = find_object_storage(arena, id, reader.read_at(), object.item.byte_length,
+                                           describe(catalog_.name(object), object.item));
+  return {false, 0, object.item.file, object.item.byte_offset + storage.byte_offset, storage.bytes};
+}
+
+std::string DirectorySource::describe(std::string_view name, const StoredItem& item) const {
+  return fmt::format("'{}' in {} at byte {}", escape_name(name), escape_name(catalog_.files()[item.file]),
+                     item.byte_offset);
+}
+
+}  // namespace cairn::dcp

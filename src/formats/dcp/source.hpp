@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A DCP directory as a source.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+#include "cairn/storage.hpp"
+#include "formats/dcp/metadata_decoder.hpp"
+#include "formats/record_content.hpp"
+#include "formats/source.hpp"
+#include "pickle/value.hpp"
+#include "storage/file_cache.hpp"
+
+namespace cairn::dcp {
+
+/// Items up to this size are read whole, head and payload in one request.
+inline constexpr std::uint64_t kSmallItemBytes = 64 << 10;
+
+class DirectorySource : public Source {
+ public:
+  /// Local. Opens nothing yet. `files` outlives the source.
+  DirectorySource(FileSystem& files, std::string directory, Catalog catalog);
+
+  const Catalog& catalog() const override { return catalog_; }
+  std::shared_ptr<const ChunkPlace> locate(const TensorInfo& tensor, std::uint64_t chunk) override;
+  using Source::read;
+  void read(std::uint32_t file, std::uint64_t byte_offset, std::span<std::byte> into) override;
+  std::uint64_t read_bytes() const override { return read_bytes_; }
+
+  /// The value of an object, read into `arena`; see dcp/item.hpp.
+  pickle::Value read_object(pickle::Arena& arena, const ObjectInfo& object);
+  /// Where a storage inside an object lies, as bytes of a file. `id` is the value under a persistent node of
+  /// it.
+  RecordContent find_storage(const pickle::Arena& arena, pickle::Value id, const ObjectInfo& object);
+
+ private:
+  std::shared_ptr<const ChunkPlace> resolve(const TensorInfo& tensor, const StoredItem& chunk);
+  std::string describe(std::string_view name, const StoredItem& item) const;
+
+  Catalog catalog_;
+  std::string directory_;
+  FileCache cache_;
+  std::atomic<std::uint64_t> read_bytes_{0};
+  std::mutex mutex_;
+  std::unordered_map<std::uint64_t, std::shared_ptr<const ChunkPlace>> places_;  // of large items, guarded
+};
+
+/// `.metadata` of a directory, decoded only.
+DecodedMetadata decode_metadata_file(FileSystem& files, const std::string& directory, FaultList& faults);
+
+/// The same, then checked: chunks tile their tensors, one stat a shard, every item inside its file. Reads no
+/// payload. Faults go into `faults`; both throw when the metadata cannot be read at all.
+DecodedMetadata read_metadata(FileSystem& files, const std::string& directory, FaultList& faults);
+
+}  // namespace cairn::dcp

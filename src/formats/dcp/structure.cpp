@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
+
+#include "base/byte_writer.hpp"
+#include "base/fail.hpp"
+#include "base/text.hpp"
+#include "formats/dcp/metadata_decoder.hpp"
+#include "formats/dcp/source.hpp"
+#include "plan/chunk_grid.hpp"
+
+namespace cairn::dcp {
+namespace {
+
+constexpr std::uint64_t kNoSize = ~std::uint64_t{0};
+
+class StructureCheck {
+ public:
+  StructureCheck(FileSystem& files, const std::string& directory, const Catalog& catalog, FaultList& faults)
+      : files_(files), directory_(directory), catalog_(catalog), faults_(faults) {}
+
+  void run() {
+    root_ = files_.resolve(directory_);
+    for (const auto& file : catalog_.files()) sizes_.push_back(file_size(file));
+    for (const TensorInfo& tensor : catalog_.tensors()) check_tensor(tensor);
+    for (const ObjectInfo& object : catalog_.objects())
+      check_item(catalog_.name(object), "the object", object.item);
+  }
+
+ private:
+  std::uint64_t file_size(const std::string& file) {
+    const std::string path = directory_ + "/" + file;
+    const auto status = files_.status(path);
+    if (!status) return fault_file(file, fmt::format("{}: the shard file is missing", escape_name(path)));
+    if (status->type != FileType::regular) {
+      return fault_file(file, fmt::format("{}: the shard is no regular file", escape_name(path)));
+    }
+    if (!files_.resolve(path).starts_with(root_ + "/")) {
+      return fault_file(file,
+                        fmt::format("{}: the shard is a link that leaves the directory", escape_name(path)));
+    }
+    return status->size;
+  }
+
+  std::uint64_t fault_file(const std::string& file, std::string message) {
+    faults_.add({FaultKind::missing_file, {}, file, 0, std::move(message)});
+    return kNoSize;
+  }
+
+  void check_tensor(const TensorInfo& tensor) {
+    const std::string_view name = catalog_.name(tensor);
+    const auto chunks = catalog_.chunks(tensor);
+    for (const StoredItem& chunk : chunks) {
+      const BoxView box = catalog_.box(tensor, chunk);
+      if (!box.empty()) check_item(name, box, chunk);
+    }
+    const auto box_at = [&](std::size_t i) { return catalog_.box(tensor, chunks[i]); };
+    const auto fault = find_tiling_fault(catalog_.shape(tensor), chunks.size(), box_at);
+    if (fault) add_tiling_fault(tensor, *fault);
+  }
+
+  // `what` is the chunk's box or a phrase.
+  template <class What>
+  void check_item(std::string_view name, const What& what, const StoredItem& item) {
+    if (item.file == kNoFile || sizes_[item.file] == kNoSize) return;  // reported already
+    const std::uint64_t size = sizes_[item.file];
+    if (item.byte_offset <= size && item.byte_length <= size - item.byte_offset) return;
+    std::string text;
+    if constexpr (std::is_convertible_v<What, std::string_view>)
+      text = what;
+    else
+      text = "chunk " + to_string(what);
+    const std::string& file = catalog_.files()[item.file];
+    faults_.add({FaultKind::short_file, std::string(name), file, item.byte_offset,
+                 fmt::format("'{}': {} takes {} bytes at byte {} of {}, which has {}", escape_name(name),
+                             text, item.byte_length, item.byte_offset, escape_name(file), size)});
+  }
+
+  void add_tiling_fault(const TensorInfo& tensor, const TilingFault& fault) {
+    const auto chunks = catalog_.chunks(tensor);
+    std::string holders;
+    int count = 0;
+    for (const StoredItem& chunk : chunks) {
+      const BoxView box = catalog_.box(tensor, chunk);
+      if (fault.element.size() != box.ndim() || box.empty() || !contains(box, fault.element)) continue;
+      if (++count <= 2) holders += (count == 1 ? "" : " and ") + to_string(box);
+    }
+    const std::string text = fault.overlap ? fmt::format("element {} is in {} chunks ({})",
+                                                         to_string(fault.element), count, holders)
+                             : fault.element.empty() && tensor.ndim > 0
+                                 ? "some elements are in no chunk"
+                                 : fmt::format("element {} is in no chunk", to_string(fault.element));
+    faults_.add({fault.overlap ? FaultKind::overlap : FaultKind::hole, std::string(catalog_.name(tensor)),
+                 ".metadata", 0,
+                 fmt::format("'{}': {} (global size {})", escape_name(catalog_.name(tensor)), text,
+                             to_string(catalog_.shape(tensor)))});
+  }
+
+  static bool contains(BoxView box, std::span<const std::int64_t> element) {
+    for (std::size_t d = 0; d < element.size(); ++d) {
+      if (element[d] < box.offsets[d] || element[d] - box.offsets[d] >= box.sizes[d]) return false;
+    }
+    return true;
+  }
+
+  FileSystem& files_;
+  const std::string& directory_;
+  const Catalog& catalog_;
+  FaultList& faults_;
+  std::string root_;
+  std::vector<std::uint64_t> sizes_;
+};
+
+}  // namespace
+
+DecodedMetadata decode_metadata_file(FileSystem& files, const std::string& directory, FaultList& faults) {
+  const std::string path = directory + "/.metadata";
+  const auto file = files.open_read(path);
+  Bytes bytes(file->size());
+  file->read(0, bytes);
+  return decode_metadata(bytes, path, faults);
+}
+
+DecodedMetadata read_metadata(FileSystem& files, const std::string& directory, FaultList& faults) {
+  auto decoded = decode_metadata_file(files, directory, faults);
+  StructureCheck(files, directory, decoded.catalog, faults).run();
+  return decoded;
+}
+
+}  // namespace cairn::dcp

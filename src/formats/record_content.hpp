@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the payload of an output record is made of.
+#pragma once
+
+#include <cstdint>
+
+#include "cairn/metadata.hpp"
+
+namespace cairn {
+
+/// A tensor of the catalogue, row-major and contiguous; or bytes of a shard file as they are.
+struct RecordContent {
+  bool is_tensor = false;
+  std::uint32_t tensor = 0;       ///< index into catalog.tensors()
+  std::uint32_t file = kNoFile;   ///< for bytes: index into catalog.files()
+  std::uint64_t byte_offset = 0;  ///< for bytes
+  std::uint64_t bytes = 0;        ///< of the payload
+};
+
+}  // namespace cairn

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a format answers to be read: where the bytes of a stored chunk lie. Local.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "cairn/metadata.hpp"
+
+namespace cairn {
+
+/// Where the elements of a stored chunk lie. Element e of the chunk's box is at first_byte plus the sum of
+/// e[d] * strides[d] * element size.
+struct ChunkPlace {
+  std::uint32_t file = kNoFile;  ///< index into the catalogue's files
+  std::uint64_t first_byte = 0;  ///< offset in that file
+  std::vector<std::int64_t> strides;
+  /// The item's bytes, when it was small enough to be read whole with its head; they begin at item_offset.
+  std::vector<std::byte> item;
+  std::uint64_t item_offset = 0;
+};
+
+/// A checkpoint that is read. All calls may come from many threads at once.
+class Source {
+ public:
+  virtual ~Source() = default;
+
+  virtual const Catalog& catalog() const = 0;
+  /// The place of a non-empty chunk (index into catalog().chunks(), of that tensor). Throws corrupt when the
+  /// stored head contradicts the catalogue, naming tensor, file and offset.
+  virtual std::shared_ptr<const ChunkPlace> locate(const TensorInfo& tensor, std::uint64_t chunk) = 0;
+  /// Reads `into.size()` bytes at `byte_offset` of a file of the catalogue.
+  virtual void read(std::uint32_t file, std::uint64_t byte_offset, std::span<std::byte> into) = 0;
+  /// The same within a chunk's place: served from its item where that was read whole.
+  void read(const ChunkPlace& place, std::uint64_t byte_offset, std::span<std::byte> into);
+  /// Bytes that came from files so far.
+  virtual std::uint64_t read_bytes() const = 0;
+};
+
+}  // namespace cairn

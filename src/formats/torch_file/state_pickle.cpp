@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "formats/torch_file/state_pickle.hpp"
+
+#include <array>
+#include <map>
+#include <string>
+#include <unordered_map>
+
+#include "base/fail.hpp"
+#include "formats/torch_file/state_tree.hpp"
+#include "pickle/persistent_nodes.hpp"
+#include "pickle/writer.hpp"
+
+namespace cairn::torch_file {
+namespace {
+
+using pickle::Arena;
+using pickle::Value;
+
+class StatePickler {
+ public:
+  StatePickler(const Catalog& catalog, Arena& arena, const std::vector<Value>& objects,
+               const FindStorage& find_storage)
+      : catalog_(catalog), arena_(arena), objects_(objects), find_storage_(find_storage) {}
+
+  StatePickle run(std::uint64_t max_padding) {
+    StateTree tree(catalog_, max_padding);
+    for (std::uint32_t i = 0; i < catalog_.entries().size(); ++i) tree.add(i);
+    const Value root = tree.build(arena_, leaf_values(), strings());
+    make_words();
+    ByteWriter out;
+    pickle::write_protocol2(arena_, root, out, [this](Value node) { return storage_id(node); });
+    result_.pickle = out.take();
+    return std::move(result_);
+  }
+
+ private:
+  // A storage that a persistent node stands for, before it has a number.
+  struct Pending {
+    RecordContent source;
+    Value storage_class, count;
+    std::int64_t number = -1;
+  };
+
+  std::vector<Value> strings() {
+    std::vector<Value> values;
+    for (StringId id = 0; id < catalog_.string_count(); ++id)
+      values.push_back(arena_.string(catalog_.text(id)));
+    return values;
+  }
+
+  std::vector<Value> leaf_values() {
+    std::vector<Value> values;
+    for (const Entry& entry : catalog_.entries()) {
+      if (!entry.is_tensor) find_storages(entry.index);
+      values.push_back(entry.is_tensor ? tensor_value(entry.index) : objects_[entry.index]);
+    }
+    return values;
+  }
+
+  Value tensor_value(std::uint32_t index) {
+    const TensorInfo& tensor = catalog_.tensors()[index];
+    const DTypeInfo& dtype = info(tensor.dtype);
+    const bool legacy = !dtype.storage_class.empty();
+    const std::uint64_t bytes = catalog_.byte_count(tensor);
+    const Value node = arena_.persistent({});
+    const auto count = static_cast<std::int64_t>(legacy ? bytes / dtype.element_size : bytes);
+    nodes_.emplace(node.bits, pending_.size());
+    pending_.push_back({{true, index, kNoFile, 0, bytes},
+                        legacy ? arena_.global("torch", dtype.storage_class)
+                               : arena_.global("torch.storage", "UntypedStorage"),
+                        arena_.integer(count)});
+
+    const auto shape = catalog_.shape(tensor);
+    const Value hooks = arena_.object(pickle::Construct::reduce, arena_.global("collections", "OrderedDict"),
+                                      arena_.tuple({}));
+    std::vector<Value> args{
+        node, arena_.integer(0), ints(shape), ints(contiguous_strides(shape)), arena_.boolean(false), hooks};
+    if (!legacy) args.push_back(arena_.global("torch", dtype.name));
+    const std::string_view rebuild = legacy ? "_rebuild_tensor_v2" : "_rebuild_tensor_v3";
+    return arena_.object(pickle::Construct::reduce, arena_.global("torch._utils", rebuild),
+                         arena_.tuple(args));
+  }
+
+  Value ints(std::span<const std::int64_t> numbers) {
+    std::vector<Value> values;
+    for (const std::int64_t number : numbers) values.push_back(arena_.integer(number));
+    return arena_.tuple(values);
+  }
+
+  void find_storages(std::uint32_t object) {
+    std::map<std::string, std::size_t, std::less<>> by_key;  // within one object equal keys are one storage
+    for (const Value node : pickle::persistent_nodes(arena_, objects_[object])) {
+      const Value id = arena_.persistent_id(node);
+      const auto source = find_storage_(object, id);  // checks the id's form
+      const auto parts = arena_.items(id);
+      const auto [at, inserted] = by_key.try_emplace(std::string(arena_.text(parts[2])), pending_.size());
+      if (inserted) pending_.push_back({source, parts[1], parts[4]});
+      nodes_.emplace(node.bits, at->second);
+    }
+  }
+
+  // All values that ids are made of: nothing may be added to the arena while it is written.
+  void make_words() {
+    storage_ = arena_.string("storage");
+    cpu_ = arena_.string("cpu");
+    for (std::size_t i = 0; i < pending_.size(); ++i) numbers_.push_back(arena_.string(std::to_string(i)));
+  }
+
+  std::span<const Value> storage_id(Value node) {
+    const auto found = nodes_.find(node.bits);
+    if (found == nodes_.end()) fail_corrupt("a storage is referred to from outside its object");
+    Pending& pending = pending_[found->second];
+    if (pending.number < 0) {
+      pending.number = static_cast<std::int64_t>(result_.storages.size());
+      result_.storages.push_back(pending.source);
+    }
+    id_ = {storage_, pending.storage_class, numbers_[static_cast<std::size_t>(pending.number)], cpu_,
+           pending.count};
+    return id_;
+  }
+
+  const Catalog& catalog_;
+  Arena& arena_;
+  const std::vector<Value>& objects_;
+  const FindStorage& find_storage_;
+  StatePickle result_;
+  std::vector<Pending> pending_;
+  std::unordered_map<std::uint64_t, std::size_t> nodes_;  // persistent node -> pending_
+  std::vector<Value> numbers_;
+  std::array<Value, 5> id_;
+  Value storage_, cpu_;
+};
+
+}  // namespace
+
+StatePickle pickle_state(const Catalog& catalog, Arena& arena, const std::vector<Value>& objects,
+                         std::uint64_t max_padding, const FindStorage& find_storage) {
+  return StatePickler(catalog, arena, objects, find_storage).run(max_padding);
+}
+
+}  // namespace cairn::torch_file

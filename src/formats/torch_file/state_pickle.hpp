@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// data.pkl of a torch file made from a catalogue: what torch.save would pickle for the state dict that
+// dcp_to_torch_save rebuilds (docs/format-torch-file.md). Pure but for what the callback reads.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "base/byte_writer.hpp"
+#include "cairn/metadata.hpp"
+#include "formats/record_content.hpp"
+#include "pickle/value.hpp"
+
+namespace cairn::torch_file {
+
+struct StatePickle {
+  Bytes pickle;
+  std::vector<RecordContent> storages;  ///< record data/<index>
+};
+
+/// Where the storage lies that a persistent node of an object (index into catalog.objects()) names.
+using FindStorage = std::function<RecordContent(std::uint32_t object, pickle::Value id)>;
+
+/// Pickles the nested state. `objects` holds the value of each object of the catalogue, in `arena`. Storages
+/// are numbered in pickling order; storages that an object shares stay shared. Throws corrupt for paths that
+/// collide. `max_padding`: see StateTree.
+StatePickle pickle_state(const Catalog& catalog, pickle::Arena& arena,
+                         const std::vector<pickle::Value>& objects, std::uint64_t max_padding,
+                         const FindStorage& find_storage);
+
+}  // namespace cairn::torch_file

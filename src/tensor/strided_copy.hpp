@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Copies of strided boxes in memory. Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace cairn {
+
+/// One dimension of a copy; strides in elements.
+struct CopyDim {
+  std::int64_t size, source_stride, target_stride;
+};
+
+/// Copies the box that `dims` (outermost first) describes, element [0, …, 0] at `source` and `target`. The
+/// element size is 1, 2, 4, 8 or 16 bytes. Source and target don't overlap.
+void strided_copy(std::byte* target, const std::byte* source, std::span<const CopyDim> dims,
+                  std::uint64_t element_bytes);
+
+}  // namespace cairn
