@@ -49,7 +49,7 @@ class Communicator {
   virtual std::unique_ptr<Request> start_send(std::span<const std::byte> bytes, int to, int tag) = 0;
   virtual std::unique_ptr<Request> start_receive(std::span<std::byte> into, int from, int tag) = 0;
 
-  /// Collective. Ranks with one `color` form a new communicator, ordered by `key`, then by rank.
+  /// Collective. Ranks with one `color` (>= 0) form a new communicator, ordered by `key`, then by rank.
   virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
   /// Collective.
   virtual std::unique_ptr<Communicator> duplicate() = 0;
