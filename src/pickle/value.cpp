@@ -150,8 +150,10 @@ std::optional<Value> shared_string(std::string_view utf8) {
 
 Value Arena::string(std::string_view utf8) {
   if (const auto shared = shared_string(utf8)) return *shared;
-  return handle(Kind::string, add_text(utf8));
+  return own_string(utf8);
 }
+
+Value Arena::own_string(std::string_view utf8) { return handle(Kind::string, add_text(utf8)); }
 
 Value Arena::latin1(std::optional<Value> existing) {
   if (!latin1_) latin1_ = existing ? *existing : string("latin1");

@@ -64,6 +64,8 @@ class Arena {
   Value real(double value);
   /// A new str object each time, except for those of shared_string().
   Value string(std::string_view utf8);
+  /// A new str object always, as CPython's str(int) makes even of one digit.
+  Value own_string(std::string_view utf8);
   /// The 'latin1' that stands in every protocol 2 `_codecs.encode(…, 'latin1')`: one object per arena, the
   /// first `existing` given (CPython interns it).
   Value latin1(std::optional<Value> existing = {});
