@@ -13,28 +13,29 @@ namespace cairn {
 namespace {
 
 struct Part {
-  std::string_view name, what;  // empty: not compiled in
+  std::string_view key, label;
+  std::string_view what;  // empty: not compiled in
 };
 
 // HDF5 and libtorch are looked for when the build is configured, and linked by nothing yet.
 std::vector<Part> parts() {
-  return {{"mpi", CAIRN_MPI_TEXT},
-          {"crc32", crc32_engine()},
-          {"hdf5", ""},
-          {"torch", ""},
-          {"build", CAIRN_BUILD_TYPE}};
+  return {{"mpi", "MPI", CAIRN_MPI_TEXT},
+          {"crc32", "CRC-32", crc32_engine()},
+          {"hdf5", "HDF5", ""},
+          {"torch", "torch", ""},
+          {"build", "build", CAIRN_BUILD_TYPE}};
 }
 
 void print_text(StandardOutput& out) {
   out.write("cairn " CAIRN_VERSION "\n");
-  for (const auto& [name, what] : parts()) {
+  for (const auto& [key, name, what] : parts()) {
     out.write(fmt::format("{}\t{}\n", name, what.empty() ? "not compiled in" : what));
   }
 }
 
 void print_json(StandardOutput& out) {
   out.write(fmt::format("{{\"version\": {}", json_string(CAIRN_VERSION)));
-  for (const auto& [name, what] : parts()) {
+  for (const auto& [name, label, what] : parts()) {
     out.write(fmt::format(", {}: {}", json_string(name), what.empty() ? "null" : json_string(what)));
   }
   out.write("}\n");
