@@ -88,7 +88,7 @@ class FaultyFile final : public File {
   std::unique_ptr<File> inner_;
 };
 
-void FaultyFileSystem::inject(Fault fault) {
+void FaultyFileSystem::inject(InjectedFault fault) {
   const std::lock_guard lock(mutex_);
   armed_.push_back({std::move(fault)});
 }

@@ -41,7 +41,7 @@ enum class Operation : std::uint8_t {
 constexpr std::size_t operation_count = 19;
 
 /// What happens to some calls of one operation. The effects can be combined; a call is delayed first.
-struct Fault {
+struct InjectedFault {
   Operation operation;
   std::string path_contains = {};  ///< the path passed (of a rename: either); empty: every path
   std::uint64_t first_call = 0;    ///< of the matching calls, counted from 0
@@ -65,7 +65,7 @@ class FaultyFileSystem final : public FileSystem {
  public:
   explicit FaultyFileSystem(FileSystem& inner) : inner_(inner) {}
 
-  void inject(Fault fault);
+  void inject(InjectedFault fault);
   /// Forgets all faults; the counts stay.
   void heal();
   OperationCount count(Operation operation) const;
@@ -88,7 +88,7 @@ class FaultyFileSystem final : public FileSystem {
  private:
   friend class FaultyFile;
   struct Armed {
-    Fault fault;
+    InjectedFault fault;
     std::uint64_t matching_calls = 0;
   };
   /// What is to happen to one call.

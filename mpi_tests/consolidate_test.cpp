@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "cairn/checkpoint.hpp"
+#include "dcp_fixture.hpp"
+#include "failure_of.hpp"
+#include "storage/fault.hpp"
+#include "world.hpp"
+
+namespace cairn {
+namespace {
+
+/// A checkpoint that rank 0 makes and all ranks see.
+class SharedCheckpoint {
+ public:
+  SharedCheckpoint() {
+    Bytes path;
+    if (world().rank() == 0) {
+      dir_.emplace();
+      path.assign(as_bytes(dir_->path()).begin(), as_bytes(dir_->path()).end());
+      DcpFixture fixture;
+      const Shape shape{1200, 900};
+      fixture.add({"rows", DType::int32, shape, split(shape, 0, 4)});
+      fixture.add({"columns", DType::int32, shape, split(shape, 1, 4)});
+      for (int i = 0; i < 200; ++i) fixture.add({"s" + std::to_string(i), DType::uint8, {i}, {{{{0}, {i}}}}});
+      fixture.add_object("note", "hello");
+      fixture.write(*dir_, "source");
+    }
+    world().broadcast(path, 0);
+    path_ = as_text(path);
+  }
+  ~SharedCheckpoint() { barrier(world()); }
+
+  ConsolidateOptions options() const {
+    ConsolidateOptions options;
+    options.source = path_ + "/source";
+    options.destination = path_ + "/out.pth";
+    options.overwrite = true;
+    options.sync = false;
+    options.threads = 1;
+    return options;
+  }
+  /// On rank 0.
+  std::string output() const { return dir_->read("out.pth"); }
+  std::vector<std::string> left() const { return posix_file_system().list(path_); }
+  void put_old_output() const {
+    if (dir_) dir_->write("out.pth", "the old one");
+    barrier(world());
+  }
+
+ private:
+  std::optional<TempDir> dir_;
+  std::string path_;
+};
+
+TEST(Consolidate, AnyNumberOfRanksWritesTheBytesOfOne) {
+  const SharedCheckpoint checkpoint;
+  const auto report = consolidate(world(), posix_file_system(), checkpoint.options());
+  EXPECT_EQ(report.ranks, world().size());
+  EXPECT_EQ(report.written_bytes, report.outputs.at(0).bytes);
+  if (world().rank() == 0) {
+    const std::string together = checkpoint.output();
+    const auto solo = solo_communicator();
+    consolidate(*solo, posix_file_system(), checkpoint.options());
+    EXPECT_TRUE(checkpoint.output() == together);
+  }
+}
+
+// Step x rank: whatever fails on whichever rank, all ranks throw the same and the old output stays.
+TEST(Consolidate, AFailureOnAnyRankAtAnyStepIsEverybodys) {
+  const SharedCheckpoint checkpoint;
+  auto options = checkpoint.options();
+  options.sync = true;
+  for (const Operation operation : {Operation::open_read, Operation::read, Operation::open_write,
+                                    Operation::write, Operation::sync, Operation::close}) {
+    for (int bad = 0; bad < world().size(); ++bad) {
+      checkpoint.put_old_output();
+      FaultyFileSystem files(posix_file_system());
+      if (world().rank() == bad) {
+        InjectedFault fault{};
+        fault.operation = operation;
+        fault.error_number = EIO;
+        files.inject(fault);
+      }
+      const Error error = failure_of([&] { consolidate(world(), files, options); });
+      EXPECT_FALSE(error.message().empty());
+      for (const Bytes& theirs : world().gather(as_bytes(error.message()), 0)) {
+        EXPECT_EQ(as_text(theirs), error.message());
+      }
+      if (world().rank() == 0) {
+        EXPECT_EQ(checkpoint.output(), "the old one");
+        EXPECT_EQ(checkpoint.left(), (std::vector<std::string>{"out.pth", "source"})) << error.what();
+      }
+    }
+  }
+}
+
+// Network file systems show a new file late on other nodes.
+TEST(Consolidate, ATemporaryThatAppearsLateIsWaitedFor) {
+  const SharedCheckpoint checkpoint;
+  FaultyFileSystem files(posix_file_system());
+  if (world().rank() == world().size() - 1) {
+    InjectedFault fault{};
+    fault.operation = Operation::open_write;
+    fault.path_contains = ".cairn-part";
+    fault.call_count = 5;
+    fault.error_number = ENOENT;
+    files.inject(fault);
+  }
+  consolidate(world(), files, checkpoint.options());
+}
+
+}  // namespace
+}  // namespace cairn

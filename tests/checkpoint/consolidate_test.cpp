@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "cairn/checkpoint.hpp"
+#include "dcp_fixture.hpp"
+#include "failure_of.hpp"
+#include "formats/torch_file/archive.hpp"
+#include "storage/fault.hpp"
+
+namespace cairn {
+namespace {
+
+/// The payload of data/<index> of a torch file, its CRC checked.
+Bytes storage_of(const std::string& file, std::size_t index) {
+  const auto bytes = as_bytes(file);
+  const zip::ReadAt read = [&](std::uint64_t at, std::span<std::byte> into) {
+    std::memcpy(into.data(), bytes.data() + at, into.size());
+  };
+  const torch_file::Archive archive(read, file.size(), "output");
+  const auto record = archive.storage(std::to_string(index), 0);
+  Bytes payload(bytes.begin() + static_cast<std::ptrdiff_t>(record.byte_offset),
+                bytes.begin() + static_cast<std::ptrdiff_t>(record.byte_offset + record.size));
+  EXPECT_EQ(crc32(payload), record.crc);
+  return payload;
+}
+
+struct Trial {
+  TempDir dir;
+  ConsolidateOptions options;
+  std::unique_ptr<Communicator> comm = solo_communicator();
+
+  Trial() {
+    options.source = dir / "source";
+    options.destination = dir / "out.pth";
+    options.sync = false;
+    options.threads = 2;
+  }
+  ConsolidateReport go(FileSystem& files = posix_file_system()) { return consolidate(*comm, files, options); }
+  std::vector<std::string> left() { return posix_file_system().list(dir.path()); }
+};
+
+void expect_tensors(Trial& run, const std::vector<FixtureTensor>& tensors) {
+  DcpFixture fixture;
+  for (const auto& tensor : tensors) fixture.add(tensor);
+  fixture.write(run.dir, "source");
+  run.go();
+  const std::string file = run.dir.read("out.pth");
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    EXPECT_TRUE(storage_of(file, i) == expected_payload(tensors[i])) << tensors[i].name;
+  }
+}
+
+TEST(Consolidate, EveryDtypeIsCopiedBitByBit) {
+  Trial run;
+  std::vector<FixtureTensor> tensors;
+  for (int d = 0; d <= static_cast<int>(DType::bits16); ++d) {
+    const Shape shape{5, 3};
+    tensors.push_back(
+        {std::string(info(static_cast<DType>(d)).name), static_cast<DType>(d), shape, split(shape, 0, 2)});
+  }
+  expect_tensors(run, tensors);
+}
+
+TEST(Consolidate, AnyCutIsPutTogether) {
+  Trial run;
+  std::mt19937 random(5);
+  std::vector<FixtureTensor> tensors;
+  for (int round = 0; round < 60; ++round) {
+    Shape shape;
+    for (std::size_t d = 0; d < 1 + random() % 4; ++d)
+      shape.push_back(1 + static_cast<std::int64_t>(random() % 9));
+    std::vector<FixtureChunk> chunks{{{Shape(shape.size(), 0), shape}}};
+    for (int cut = 0; cut < 12; ++cut) {
+      const std::size_t dim = random() % shape.size();
+      FixtureChunk& chunk = chunks[random() % chunks.size()];
+      if (chunk.box.sizes[dim] < 2) continue;
+      FixtureChunk rest = chunk;
+      const auto keep = 1 + static_cast<std::int64_t>(random()) % (chunk.box.sizes[dim] - 1);
+      rest.box.offsets[dim] += keep;
+      rest.box.sizes[dim] -= keep;
+      rest.file = "__" + std::to_string(random() % 3) + "_0.distcp";
+      chunk.box.sizes[dim] = keep;
+      chunks.push_back(rest);
+    }
+    for (auto& chunk : chunks) {
+      chunk.order.resize(shape.size());
+      std::iota(chunk.order.begin(), chunk.order.end(), std::size_t{0});
+      if (round % 2 == 1) std::ranges::shuffle(chunk.order, random);
+      chunk.gap = 1 + static_cast<std::int64_t>(random() % 3);
+      chunk.storage_offset = static_cast<std::int64_t>(random() % 5);
+    }
+    tensors.push_back(
+        {"t" + std::to_string(round), round % 3 == 0 ? DType::int16 : DType::int64, shape, chunks});
+  }
+  expect_tensors(run, tensors);
+}
+
+TEST(Consolidate, TensorsOfManyWindowsInEveryOrientation) {
+  Trial run;
+  const Shape tall{300000, 3}, wide{3, 300000}, cube{90, 100, 110};
+  std::vector<FixtureTensor> tensors{{"tall", DType::int32, tall, split(tall, 0, 5)},
+                                     {"tall columns", DType::int64, tall, split(tall, 1, 3)},
+                                     {"wide", DType::int32, wide, split(wide, 0, 3)},
+                                     {"wide columns", DType::int32, wide, split(wide, 1, 7)},
+                                     {"middle", DType::int32, cube, split(cube, 1, 4)},
+                                     {"inner", DType::int16, cube, split(cube, 2, 4)}};
+  tensors.push_back(
+      {"transposed", DType::int64, {700, 600}, {{{{0, 0}, {700, 600}}, "__0_0.distcp", {1, 0}}}});
+  tensors.push_back(
+      {"sparse view", DType::int32, {2000, 50}, {{{{0, 0}, {2000, 50}}, "__0_0.distcp", {0, 1}, 9}}});
+  expect_tensors(run, tensors);
+}
+
+TEST(Consolidate, EmptyAndScalarTensors) {
+  Trial run;
+  FixtureTensor empty{"empty", DType::float32, {0, 3}, {{{{0, 0}, {0, 3}}}}};
+  FixtureTensor unstored{"unstored", DType::float32, {0}, {}};
+  FixtureTensor scalar{"scalar", DType::float64, {}, {{{{}, {}}}}};
+  FixtureTensor trailing{"trailing", DType::uint8, {2}, {{{{0}, {2}}}, {{{2}, {0}}}}};
+  expect_tensors(run, {empty, unstored, scalar, trailing});
+}
+
+TEST(Consolidate, ThreadsDoNotChangeTheBytes) {
+  Trial run;
+  DcpFixture fixture;
+  const Shape shape{1500, 700};
+  for (int i = 0; i < 4; ++i)
+    fixture.add({"w" + std::to_string(i), DType::int32, shape, split(shape, i % 2, 3)});
+  for (int i = 0; i < 500; ++i) fixture.add({"s" + std::to_string(i), DType::uint8, {i}, {{{{0}, {i}}}}});
+  fixture.add_object("note", "hello");
+  fixture.write(run.dir, "source");
+  run.options.threads = 1;
+  run.go();
+  const std::string one = run.dir.read("out.pth");
+  run.options.overwrite = true;
+  for (int threads : {2, 5, 8}) {
+    run.options.threads = threads;
+    const auto report = run.go();
+    EXPECT_EQ(report.threads, threads);
+    EXPECT_TRUE(run.dir.read("out.pth") == one);
+  }
+}
+
+TEST(Consolidate, TheReportCountsWhatWasDone) {
+  Trial run;
+  DcpFixture fixture;
+  fixture.add({"a", DType::float32, {10}, split({10}, 0, 2)});
+  fixture.add_object("o", "x");
+  fixture.write(run.dir, "source");
+  const auto report = run.go();
+  ASSERT_EQ(report.outputs.size(), 1u);
+  EXPECT_EQ(report.outputs[0].tensors, 1u);
+  EXPECT_EQ(report.outputs[0].objects, 1u);
+  EXPECT_EQ(report.outputs[0].bytes, run.dir.read("out.pth").size());
+  EXPECT_EQ(report.written_bytes, report.outputs[0].bytes);
+  EXPECT_GT(report.read_bytes, 40u);
+  EXPECT_TRUE(report.warnings.empty());
+}
+
+TEST(Consolidate, ACapBelowOneThreadsBuffersIsRefused) {
+  Trial run;
+  DcpFixture().write(run.dir, "source");
+  run.options.max_memory = 1000;
+  EXPECT_EQ(failure_of([&] { run.go(); }).kind(), ErrorKind::invalid_argument);
+}
+
+TEST(Consolidate, AnItemThatContradictsTheMetadataIsNamed) {
+  Trial run;
+  DcpFixture honest, other;
+  honest.add({"w", DType::float32, {8}, split({8}, 0, 2)});
+  honest.write(run.dir, "source");
+  other.add({"w", DType::int32, {8}, split({8}, 0, 2)});
+  other.write(run.dir, "other");
+  run.dir.write("source/__1_0.distcp", run.dir.read("other/__1_0.distcp"));
+  const Error error = failure_of([&] { run.go(); });
+  EXPECT_EQ(error.kind(), ErrorKind::corrupt);
+  for (const char* word : {"'w'", "__1_0.distcp", "int32", "float32"})
+    EXPECT_TRUE(contains(error, word)) << word;
+  EXPECT_EQ(run.left(), (std::vector<std::string>{"other", "source"}));
+}
+
+// Every operation on the output side, failing once: nothing is published, nothing is left, the old output
+// stays.
+TEST(Consolidate, AnyFailureLeavesTheOldOutput) {
+  Trial run;
+  DcpFixture fixture;
+  fixture.add({"w", DType::int32, {1000, 1000}, split({1000, 1000}, 0, 2)});
+  fixture.write(run.dir, "source");
+  run.dir.write("out.pth", "the old one");
+  run.options.overwrite = true;
+  run.options.sync = true;
+  const std::vector<Operation> operations{Operation::create, Operation::allocate, Operation::open_write,
+                                          Operation::write,  Operation::sync,     Operation::close,
+                                          Operation::rename, Operation::read,     Operation::open_read};
+  for (const Operation operation : operations) {
+    for (std::uint64_t call = 0; call < 2; ++call) {
+      FaultyFileSystem files(posix_file_system());
+      InjectedFault fault{};
+      fault.operation = operation;
+      fault.first_call = call;
+      fault.call_count = 1;
+      fault.error_number = EIO;
+      files.inject(fault);
+      try {
+        run.go(files);
+        EXPECT_LE(files.count(operation).calls, call) << "operation " << static_cast<int>(operation);
+        run.dir.write("out.pth", "the old one");
+      } catch (const Error& error) {
+        EXPECT_EQ(run.dir.read("out.pth"), "the old one") << error.what();
+      }
+      EXPECT_EQ(run.left(), (std::vector<std::string>{"out.pth", "source"}));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cairn
