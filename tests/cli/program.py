@@ -94,15 +94,25 @@ def part_of(target):
     return target.with_name(f".{target.name}.cairn-part")
 
 
-def start_until_part(command, target):
-    """Starts the command and returns it, stopped, as soon as its temporary exists; None when it was over before that."""
+def is_sized(part):
+    """The temporary exists, is locked and has its final size: the run has claimed it."""
+    try:
+        return part.stat().st_size > 0
+    except FileNotFoundError:
+        return False
+
+
+def start_until_part(command, target, stop=True):
+    """Starts the command and returns it, stopped, once it has claimed its temporary; None when it was over before that."""
     process = subprocess.Popen([str(c) for c in command], env=clean_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                stdin=subprocess.DEVNULL)
     deadline = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline:
-        if part_of(target).exists():
+        if is_sized(part_of(target)):
+            if not stop:
+                return process
             process.send_signal(signal.SIGSTOP)
-            if part_of(target).exists() and process.poll() is None:
+            if is_sized(part_of(target)) and process.poll() is None:
                 return process
             process.send_signal(signal.SIGCONT)
             break

@@ -155,7 +155,7 @@ class Destination(CliTest):
 
     def test_options_give_the_same_bytes(self):
         self.assert_success(self.consolidate(self.out / "a" / "m.pth"))
-        for i, extra in enumerate((["--no-sync"], ["--threads", "1"], ["--threads", "8"], ["--max-memory", "1MiB"], ["--quiet"],
+        for i, extra in enumerate((["--no-sync"], ["--threads", "1"], ["--threads", "8"], ["--max-memory", "2MiB"], ["--quiet"],
                                    ["--objects", "keep"], ["--progress", "never"], ["--no-mpi"], ["--max-memory", "4MB"])):
             with self.subTest(extra=extra):
                 target = self.out / str(i) / "m.pth"

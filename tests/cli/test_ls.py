@@ -83,7 +83,9 @@ class Listing(CliTest):
 
     def test_stale_files_are_ignored(self):
         (self.source / "__9_0.distcp").write_bytes(b"left by an older save")
-        self.assert_success(self.cairn("verify", "--metadata-only", self.source))
+        said = self.assert_success(self.cairn("verify", "--metadata-only", self.source), notes=True).stderr
+        self.assertIn(b"__9_0.distcp", said)
+        self.assert_success(self.cairn("verify", "--metadata-only", "--quiet", self.source))
         self.assert_success(self.cairn("consolidate", self.source, self.folder / "o.pth"))
 
     def test_quiet_is_accepted(self):
@@ -108,9 +110,6 @@ class Verify(CliTest):
     def add(self, name, shape, boxes, file="__0_0.distcp"):
         pieces = [(o, s, file, tiny_checkpoint.numbered(0, tiny_checkpoint.element_count(s))) for o, s in boxes]
         self.directory.tensor(name, "float32", shape, pieces)
-
-    def kinds(self, faults):
-        return sorted((f["kind"], f["name"]) for f in faults)
 
     def test_a_whole_checkpoint_has_one_line(self):
         source = tiny_checkpoint.small(self.folder / "whole")
@@ -141,7 +140,8 @@ class Verify(CliTest):
         (path / "none.distcp").write_bytes(b"")
         short = path / "short.distcp"
         short.write_bytes(short.read_bytes()[:-1])
-        self.assertEqual(self.kinds(self.faults()), [("missing_file", "gone"), ("short_file", "none"), ("short_file", "short")])
+        found = sorted((f["kind"], f["file"]) for f in self.faults())
+        self.assertEqual(found, [("missing_file", "gone.distcp"), ("short_file", "none.distcp"), ("short_file", "short.distcp")])
 
     def test_a_chunk_without_storage_is_named(self):
         self.add("w", (4,), [((0,), (2,)), ((2,), (2,))])
@@ -151,7 +151,7 @@ class Verify(CliTest):
         metadata = tiny_checkpoint.standins.build(tiny_checkpoint.standins.MODERN_ERA, self.directory.tensors, [], {"w": ("w",)})
         metadata.storage_data = {k: v for k, v in metadata.storage_data.items() if tuple(k.offset) != box[0]}
         (path / ".metadata").write_bytes(tiny_checkpoint.standins.dumps(metadata))
-        self.assertEqual(self.kinds(self.faults()), [("storage_data", "w")])
+        self.assertEqual([(f["kind"], f["name"]) for f in self.faults()], [("storage_data", "w")])
 
     def test_all_faults_are_reported_but_their_number_is_bounded(self):
         for i in range(3000):

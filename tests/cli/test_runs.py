@@ -8,7 +8,7 @@ import tempfile
 import unittest
 
 import tiny_checkpoint
-from program import PROGRAM, CliTest, described, finish, part_of, start_until_part
+from program import MPI_ENV, PROGRAM, CliTest, described, finish, part_of, start_until_part
 
 SIZE_MIB = 96
 
@@ -50,6 +50,23 @@ class Runs(CliTest):
                 self.assertIn(result.returncode, (128 + number, -number), described(result))
                 self.assertEqual(self.target.read_bytes(), b"precious")
                 self.assert_only(self.out, "m.pth")
+
+    def test_a_signal_to_mpirun_removes_the_temporary_too(self):
+        if not MPI_ENV:
+            self.skipTest("built without MPI")
+        command = [MPI_ENV, "mpirun", "-n", "2", PROGRAM, "consolidate", self.source, self.target, "--overwrite", "--threads", "1"]
+        self.target.write_bytes(b"precious")
+        for _ in range(10):
+            process = start_until_part(command, self.target, stop=False)
+            if process:
+                process.send_signal(signal.SIGTERM)
+                result = finish(process)
+                if result.returncode != 0:
+                    self.assertEqual(self.target.read_bytes(), b"precious")
+                    self.assert_only(self.out, "m.pth")
+                    return
+            self.target.write_bytes(b"precious")
+        self.skipTest("the run ended each time before the signal")
 
     def test_a_killed_run_leaves_a_part_that_overwrite_discards(self):
         process = self.start()

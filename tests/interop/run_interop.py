@@ -80,26 +80,26 @@ class Suite:
         self.check(listed["format"] == "dcp" and listed["path"] == str(folder), f"ls: {listed['format']} {listed['path']}")
         self.check([t["name"] for t in listed["tensors"]] == list(tensors), "ls names the tensors in metadata order")
         self.check([o["name"] for o in listed["objects"]] == objects, "ls names the objects in metadata order")
+        places = {(index.fqn, index.offset and tuple(index.offset)): info for index, info in metadata.storage_data.items()}
         for entry in listed["tensors"]:
             if entry["name"] in tensors:
-                self.check_entry(entry, tensors[entry["name"]], metadata.storage_data)
+                self.check_entry(entry, tensors[entry["name"]], places)
         for entry in listed["objects"]:
-            lengths = [info.length for index, info in metadata.storage_data.items() if index.fqn == entry["name"]]
-            self.check([entry["bytes"]] == lengths, f"ls bytes of object {entry}, expected {lengths}")
+            length = places[entry["name"], None].length
+            self.check(entry["bytes"] == length, f"ls bytes of object {entry}, expected {length}")
         totals = {"tensors": len(tensors), "objects": len(objects), "bytes": sum(t["bytes"] for t in listed["tensors"]),
                   "files": len({info.relative_path for info in metadata.storage_data.values()})}
         self.check(listed["totals"] == totals, f"ls totals {listed['totals']}, expected {totals}")
 
-    def check_entry(self, entry, expected, storage_data):
+    def check_entry(self, entry, expected, places):
         size = expected.properties.dtype.itemsize * expected.size.numel()
         want = (str(expected.properties.dtype).removeprefix("torch."), list(expected.size), size, len(expected.chunks))
         have = (entry["dtype"], entry["shape"], entry["bytes"], entry["chunk_count"])
         self.check(have == want, f"ls {entry['name']!r}: {have}, expected {want}")
         boxes = [(c["offsets"], c["sizes"]) for c in entry["chunks"]]
         self.check(boxes == [(list(c.offsets), list(c.sizes)) for c in expected.chunks], f"ls chunks of {entry['name']!r}: {boxes}")
-        by_place = {(index.fqn, tuple(index.offset)): info for index, info in storage_data.items() if getattr(index, "offset", None) is not None}
         for chunk in entry["chunks"]:
-            info = by_place.get((entry["name"], tuple(chunk["offsets"])))
+            info = places.get((entry["name"], tuple(chunk["offsets"])))
             if info:
                 want = (info.relative_path, info.offset, info.length)
                 have = (chunk["file"], chunk["byte_offset"], chunk["byte_length"])
