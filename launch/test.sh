@@ -9,7 +9,6 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . launch/build.sh
 
 launch/setup.sh
-. launch/env.sh
 
 gate=(-DCAIRN_WERROR=ON -DCAIRN_WITH_MPI=ON -DCAIRN_WITH_TORCH=ON -DCAIRN_WITH_HDF5=ON -DCAIRN_WITH_ISAL=ON)
 build release all "${gate[@]}"

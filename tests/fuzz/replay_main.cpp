@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Runs one fuzz entry over every file of a corpus folder, whole and mutated: cut at each length, and with
 // changed bytes. Deterministic, so that ctest can run it; a decoder fails by crashing, throwing, or hanging.
+#include <unistd.h>
+
 #include <algorithm>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
@@ -12,6 +15,7 @@
 #include <vector>
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+extern "C" void __sanitizer_set_death_callback(void (*callback)()) __attribute__((weak));
 
 namespace {
 
@@ -20,7 +24,16 @@ using Input = std::vector<std::uint8_t>;
 // Positions tried per file and mutation; larger files are sampled evenly.
 constexpr std::size_t position_limit = 2048;
 
-std::string running;  // what to name when the entry throws
+std::string running;  // what to name when the entry throws or dies
+
+void name_running() {
+  if (write(STDERR_FILENO, running.data(), running.size()) < 0 || write(STDERR_FILENO, "\n", 1) < 0) return;
+}
+
+void name_running_on_death() {
+  std::signal(SIGABRT, [](int) { name_running(); });
+  if (__sanitizer_set_death_callback) __sanitizer_set_death_callback(name_running);
+}
 
 std::size_t run(const std::string& what, const Input& input) {
   running = what;
@@ -82,6 +95,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: %s CORPUS_FOLDER\n", argv[0]);
     return 2;
   }
+  name_running_on_death();
   try {
     std::printf("%zu inputs\n", replay(argv[1]));
   } catch (const std::exception& error) {
