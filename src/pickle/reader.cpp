@@ -191,13 +191,23 @@ class Reader {
     return stack_.size() - first;
   }
 
-  // A call whose result is dropped for good (a state setter) would be lost: only a recursive object, which
-  // the memo holds already, is dropped for its first copy.
+  // A call whose result is dropped at once (a state setter) would be lost. A recursive object's second copy
+  // may go: the first one is fetched from the memo in its place.
   void drop() {
     if (!marks_.empty() && fence() == stack_.size()) return marks_.pop_back();
-    if (pop().kind() != Kind::object || in_.at_end()) return;
-    const auto next = static_cast<Op>(pickle_[in_.position()]);
-    if (next != Op::binget && next != Op::long_binget) unsupported("the result of a call is dropped");
+    const Value dropped = pop();
+    const bool just_called = dropped.kind() == Kind::object && called_at_ + 1 == at_;
+    if (just_called && !is_fetched_next(arena_.object_view(dropped).callable)) {
+      unsupported("the result of a call is dropped");
+    }
+  }
+  bool is_fetched_next(Value callable) const {
+    ByteReader next(pickle_.subspan(in_.position()), where_);
+    const auto op = static_cast<Op>(next.read<std::uint8_t>());
+    if (op != Op::binget && op != Op::long_binget) return false;
+    const std::size_t index = op == Op::binget ? next.read<std::uint8_t>() : next.read<std::uint32_t>();
+    if (index >= memo_.size() || memo_[index].kind() != Kind::object) return false;
+    return arena_.object_view(memo_[index]).callable == callable;
   }
   void drop_mark() { cut(since_mark()); }
 
@@ -346,11 +356,13 @@ class Reader {
     const auto place = [this] { return fmt::format("{}: byte {}", where_, at_); };
     const auto plain = with_context(place, [&] { return fold_call(arena_, callable, args, copies_left_); });
     push(plain ? *plain : arena_.object(Construct::reduce, callable, args));
+    called_at_ = at_;
   }
   void newobj() {
     const Value args = pop(), callable = pop();
     check_call(callable, args);
     push(arena_.object(Construct::newobj, callable, args));
+    called_at_ = at_;
   }
   void newobj_ex() {
     const Value kwargs = pop(), args = pop(), callable = pop();
@@ -365,7 +377,8 @@ class Reader {
   ByteReader in_;
   std::string_view where_;
   ReadLimits limits_;
-  std::size_t at_ = 0;  // of the opcode being read
+  std::size_t at_ = 0;         // of the opcode being read
+  std::size_t called_at_ = 0;  // of the last REDUCE or NEWOBJ
   unsigned protocol_ = 0;
   std::size_t copies_left_ = 2 * pickle_.size();
   Pool<Value> stack_, memo_;

@@ -14,7 +14,11 @@ namespace {
 constexpr std::uint64_t kInline = 0x100;  // payload in the handle instead of an index
 constexpr int kPayloadShift = 9;
 constexpr std::int64_t kInlineLimit = std::int64_t{1} << 54;
-constexpr std::uint64_t kEmptyText = 256;  // inline payload of '' and b''; below it: the one character
+constexpr std::uint64_t kEmptyText = 256;     // inline payload of '' and b''; below it: the one character
+constexpr int kConstructBits = 2;             // an object's handle holds its Construct below its index
+constexpr Value kNoState{0xff};               // no kind: an object without state
+constexpr std::uint64_t kOutsideMark = 0xfd;  // no kind: outside_value()
+constexpr std::uint64_t kItemsMark = 0xfe;    // no kind: the object's state is with its items
 constexpr std::size_t kMaxGlobals = 65536;
 
 constexpr std::array<std::string_view, 16> kKindNames{
@@ -84,6 +88,29 @@ std::string_view to_string(Kind kind) {
   const auto index = static_cast<std::size_t>(kind);
   return index < kKindNames.size() ? kKindNames[index] : "invalid";
 }
+
+// --- identity ---------------------------------------------------------------------------------------------
+
+std::size_t identity_space(Value value) {
+  const std::uint64_t kind = value.bits & 0xff;
+  return kind == kOutsideMark ? kIdentitySpaces - 1 : kind * 2 + (is_inline(value) ? 1 : 0);
+}
+
+std::uint64_t identity_index(Value value) {
+  switch (value.kind()) {
+    case Kind::string:
+    case Kind::bytes:
+    case Kind::bytearray:
+    case Kind::big_integer:
+      return is_inline(value) ? index_of(value) : index_of(value) / sizeof(std::uint64_t);  // length in front
+    case Kind::object:
+      return index_of(value) >> kConstructBits;
+    default:
+      return index_of(value);
+  }
+}
+
+Value outside_value(std::uint64_t number) { return {kOutsideMark | number << kPayloadShift}; }
 
 // --- scalars ----------------------------------------------------------------------------------------------
 
@@ -234,12 +261,13 @@ void Arena::extend(Range& range, std::span<const Value> items) {
   range.size = static_cast<std::uint32_t>(needed);
 }
 
-Arena::ObjectItems& Arena::items_of(Object& object) {
-  if (object.items == 0) {
-    object_items_.push({});
-    object.items = static_cast<std::uint32_t>(object_items_.size());
+Arena::ObjectItems& Arena::items_of(Value object) {
+  Value& state = objects_[index_of(object) >> kConstructBits].state;
+  if ((state.bits & 0xff) != kItemsMark) {
+    object_items_.push({state, {}, {}, {}});
+    state.bits = kItemsMark | (object_items_.size() - 1) << kPayloadShift;
   }
-  return object_items_[object.items - 1];
+  return object_items_[index_of(state)];
 }
 
 void Arena::append(Value container, Value item) { append_all(container, {&item, 1}); }
@@ -250,7 +278,7 @@ void Arena::append_all(Value container, std::span<const Value> items) {
     case Kind::set:
       return extend(ranges_[index_of(container)], items);
     case Kind::object:
-      return extend(items_of(objects_[index_of(container)]).list, items);
+      return extend(items_of(container).list, items);
     default:
       wrong_kind("something to append to", container);
   }
@@ -266,7 +294,7 @@ void Arena::set_all(Value container, std::span<const Value> keys_and_values) {
     case Kind::dict:
       return extend(ranges_[index_of(container)], keys_and_values);
     case Kind::object:
-      return extend(items_of(objects_[index_of(container)]).dict, keys_and_values);
+      return extend(items_of(container).dict, keys_and_values);
     default:
       wrong_kind("dict", container);
   }
@@ -297,29 +325,33 @@ std::optional<Value> Arena::find(Value dict, std::string_view key) const {
 // --- objects ----------------------------------------------------------------------------------------------
 
 Value Arena::object(Construct how, Value callable, Value args, Value kwargs) {
-  objects_.push({callable, args, {}, 0, how, false});
-  if (kwargs != none()) items_of(objects_.back()).kwargs = kwargs;
-  return handle(Kind::object, objects_.size() - 1);
+  objects_.push({callable, args, kNoState});
+  const auto index = (objects_.size() - 1) << kConstructBits | static_cast<std::uint64_t>(how);
+  const Value made = handle(Kind::object, index);
+  if (kwargs != none()) items_of(made).kwargs = kwargs;
+  return made;
 }
 
 void Arena::set_state(Value object, Value state) {
   expect(Kind::object, object);
-  Object& node = objects_[index_of(object)];
-  node.state = state;
-  node.has_state = true;
+  Value& place = objects_[index_of(object) >> kConstructBits].state;
+  ((place.bits & 0xff) == kItemsMark ? object_items_[index_of(place)].state : place) = state;
 }
 
 Arena::ObjectView Arena::object_view(Value value) const {
   expect(Kind::object, value);
-  const Object& node = objects_[index_of(value)];
-  ObjectView result{node.how, node.callable, node.args, {}, {}, {}, {}};
-  if (node.has_state) result.state = node.state;
-  if (node.items != 0) {
-    const ObjectItems& items = object_items_[node.items - 1];
+  const Object& node = objects_[index_of(value) >> kConstructBits];
+  const auto how = static_cast<Construct>(index_of(value) & ((1 << kConstructBits) - 1));
+  ObjectView result{how, node.callable, node.args, {}, {}, {}, {}};
+  Value state = node.state;
+  if ((state.bits & 0xff) == kItemsMark) {
+    const ObjectItems& items = object_items_[index_of(state)];
+    state = items.state;
     result.kwargs = items.kwargs;
     result.list_items = view(items.list);
     result.dict_items = view(items.dict);
   }
+  if (state != kNoState) result.state = state;
   return result;
 }
 

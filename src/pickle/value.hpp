@@ -45,6 +45,15 @@ struct Value {
   friend bool operator==(Value, Value) = default;  ///< Python's `is`
 };
 
+/// Identity as numbers: values with the same space and index are the same value, and the indices of a space
+/// are dense (at most as large as what the arena holds). Not for None, bools, ints and floats.
+constexpr std::size_t kIdentitySpaces = 33;
+std::size_t identity_space(Value value);
+std::uint64_t identity_index(Value value);
+/// Values that are in no arena, for objects that exist only while something is written: `number` tells them
+/// apart.
+Value outside_value(std::uint64_t number);
+
 /// The str singletons of CPython, the same in every arena: '' and one character up to U+00FF.
 std::optional<Value> shared_string(std::string_view utf8);
 
@@ -131,13 +140,10 @@ class Arena {
     std::uint32_t size = 0, capacity = 0;
   };
   struct Object {
-    Value callable, args, state;
-    std::uint32_t items = 0;  // 1 + index into object_items_; 0 for none
-    Construct how = Construct::reduce;
-    bool has_state = false;
+    Value callable, args, state;  // state may also be kNoState or a place in object_items_
   };
   struct ObjectItems {
-    Value kwargs;
+    Value state, kwargs;
     Range list, dict;
   };
   struct Global {
@@ -150,7 +156,7 @@ class Arena {
   std::span<const Value> fixed_at(std::uint64_t place) const;
   void extend(Range& range, std::span<const Value> items);
   std::span<const Value> view(const Range& range) const { return values_.span(range.first, range.size); }
-  ObjectItems& items_of(Object& object);
+  ObjectItems& items_of(Value object);
   std::size_t global_slot(std::string_view module, std::string_view name) const;
   void grow_global_slots();
 

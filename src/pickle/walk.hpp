@@ -19,7 +19,6 @@ class Walk {
     while (pending_.size() > 0) {
       value = pending_.back();
       pending_.shrink(pending_.size() - 1);
-      if (value.kind() < Kind::big_integer || value.kind() == Kind::real) continue;
       if (!seen_.insert(value, 0)) continue;
       push_children(value);
       return true;
@@ -28,7 +27,9 @@ class Walk {
   }
 
  private:
-  void push(Value value) { pending_.push(value); }
+  void push(Value value) {
+    if (value.kind() >= Kind::big_integer && value.kind() != Kind::real) pending_.push(value);
+  }
   void push_all(std::span<const Value> values) {
     for (std::size_t i = values.size(); i > 0; --i) push(values[i - 1]);
   }

@@ -200,7 +200,7 @@ class Writer {
     op(Op::reduce);
   }
   void save_latin1() {
-    const Value latin1 = arena_.find_latin1().value_or(invented(0));
+    const Value latin1 = arena_.find_latin1().value_or(outside_value(0));
     if (get(latin1)) return;
     write_text("latin1");
     put(latin1);
@@ -339,12 +339,8 @@ class Writer {
   }
   Value own_global(std::string_view module, std::string_view name) {
     const auto key = std::pair(std::string(module), std::string(name));
-    return own_globals_.try_emplace(key, invented(own_globals_.size() + 1)).first->second;
+    return own_globals_.try_emplace(key, outside_value(own_globals_.size() + 1)).first->second;
   }
-  static Value invented(std::uint64_t number) {  // no arena's index comes near
-    return {static_cast<std::uint64_t>(Kind::global) | (std::uint64_t{1} << 63) | number << 10};
-  }
-
   void write_global(Value value, std::string_view module, std::string_view name) {
     if (const std::size_t dot = name.rfind('.'); dot != std::string_view::npos) {
       write_attribute(module, name.substr(0, dot), name.substr(dot + 1));

@@ -164,6 +164,8 @@ TEST(PickleHostile, BytesThatAreNotLatin1AreCorrupt) {
 
 TEST(PickleHostile, ADroppedCallIsUnsupported) {
   expect_unsupported("\x80\x02Ncm\nn\n)R0."s, "result of a call is dropped");
+  // Not even when the memo gives something else next.
+  expect_unsupported("\x80\x02(cm\nn\n)Rq\0cm\nset\n)R0h\0t."s, "result of a call is dropped");
 }
 
 TEST(PickleHostile, RepeatingAListThroughTheMemoDoesNotCopyItAgainAndAgain) {
