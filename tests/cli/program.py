@@ -102,25 +102,44 @@ def is_sized(part):
         return False
 
 
-def start_until_part(command, target, stop=True):
-    """Starts the command and returns it, stopped, once it has claimed its temporary; None when it was over before that."""
+def children(pid):
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1]) == pid:
+                found.append(int(entry.name))
+        except (OSError, IndexError):
+            pass  # It ended meanwhile.
+    return found
+
+
+def start_until_part(command, target, under_launcher=False):
+    """Starts the command and returns it, stopped, once it has claimed its temporary; None when it was over before that.
+    Under a launcher the ranks are stopped, not the launcher."""
     process = subprocess.Popen([str(c) for c in command], env=clean_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                stdin=subprocess.DEVNULL)
     deadline = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline:
         if is_sized(part_of(target)):
-            if not stop:
-                return process
-            process.send_signal(signal.SIGSTOP)
+            stopped = children(process.pid) if under_launcher else [process.pid]
+            send(stopped, signal.SIGSTOP)
             if is_sized(part_of(target)) and process.poll() is None:
                 return process
-            process.send_signal(signal.SIGCONT)
+            send(stopped, signal.SIGCONT)
             break
         if process.poll() is not None:
             break
         time.sleep(0.0005)
     finish(process)
     return None
+
+
+def send(pids, number):
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            pass
 
 
 def finish(process):
