@@ -66,8 +66,11 @@ AtomicOutput AtomicOutput::create(FileSystem& files, const std::string& final_pa
                                   bool overwrite) {
   AtomicOutput output(files, files.resolve(final_path), overwrite);
   output.check_final();
-  output.claim_temporary();
-  output.on_signal_ = RemoveOnSignal(output.temporary_path_);
+  {
+    const SignalsHeld held;
+    output.claim_temporary();
+    output.on_signal_ = RemoveOnSignal(output.temporary_path_);
+  }
   output.lock_->allocate(size);
   return output;
 }
@@ -116,10 +119,18 @@ bool AtomicOutput::names_our_file(File& file) const {
 }
 
 void AtomicOutput::settle_leftover() const {
-  const auto file = open_unless(ErrorKind::not_found, [&] { return files_->open_write(temporary_path_); });
-  if (!file) return;
-  if (!file->try_lock()) fail_busy(final_path_);
-  if (!names_our_file(*file)) return;
+  const auto look = [&] {
+    auto file = open_unless(ErrorKind::not_found, [&] { return files_->open_write(temporary_path_); });
+    if (file && !file->try_lock()) fail_busy(final_path_);
+    return file;
+  };
+  auto file = look();
+  if (file) {  // its maker may be about to lock it
+    file.reset();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    file = look();
+  }
+  if (!file || !names_our_file(*file)) return;
   if (!overwrite_) {
     throw Error(ErrorKind::already_exists, temporary_path_ + ": left behind by a run that was killed",
                 "--overwrite discards it");

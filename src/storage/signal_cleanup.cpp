@@ -42,6 +42,16 @@ void install_signal_cleanup() {
   }
 }
 
+SignalsHeld::SignalsHeld() {
+  sigset_t held;
+  sigemptyset(&held);
+  sigaddset(&held, SIGINT);
+  sigaddset(&held, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &held, &before_);
+}
+
+SignalsHeld::~SignalsHeld() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
 RemoveOnSignal::RemoveOnSignal(const std::string& path) {
   char* copy = strdup(path.c_str());
   for (std::size_t slot = 0; copy != nullptr && slot < registered.size(); ++slot) {

@@ -2,6 +2,7 @@
 // Temporaries do not outlive a process that is told to end.
 #pragma once
 
+#include <csignal>
 #include <cstddef>
 #include <string>
 
@@ -11,6 +12,18 @@ namespace cairn {
 /// sees 128 + its number). A signal that the process was started to ignore stays ignored. Called by programs,
 /// never by the library. Local.
 void install_signal_cleanup();
+
+/// While it lives, SIGINT and SIGTERM wait for this thread: between making a file and registering it.
+class SignalsHeld {
+ public:
+  SignalsHeld();
+  ~SignalsHeld();
+  SignalsHeld(const SignalsHeld&) = delete;
+  SignalsHeld& operator=(const SignalsHeld&) = delete;
+
+ private:
+  sigset_t before_;
+};
 
 /// While it lives, `path` (absolute, or the working directory stays) is unlinked by
 /// install_signal_cleanup()'s signals. At most 64 at a time; more are not registered. Thread-safe. Local.

@@ -104,7 +104,8 @@ class StatePickler {
   void make_words() {
     storage_ = arena_.string("storage");
     cpu_ = arena_.string("cpu");
-    for (std::size_t i = 0; i < pending_.size(); ++i) numbers_.push_back(arena_.own_string(std::to_string(i)));
+    for (std::size_t i = 0; i < pending_.size(); ++i)
+      numbers_.push_back(arena_.own_string(std::to_string(i)));
   }
 
   std::span<const Value> storage_id(Value node) {
