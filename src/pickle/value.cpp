@@ -3,43 +3,20 @@
 
 #include <array>
 #include <bit>
-#include <functional>
 #include <limits>
 
 #include "base/fail.hpp"
+#include "pickle/handle.hpp"
 
 namespace cairn::pickle {
 namespace {
 
-constexpr std::uint64_t kInline = 0x100;  // payload in the handle instead of an index
-constexpr int kPayloadShift = 9;
 constexpr std::int64_t kInlineLimit = std::int64_t{1} << 54;
-constexpr std::uint64_t kEmptyText = 256;     // inline payload of '' and b''; below it: the one character
-constexpr int kConstructBits = 2;             // an object's handle holds its Construct below its index
-constexpr Value kNoState{0xff};               // no kind: an object without state
-constexpr std::uint64_t kOutsideMark = 0xfd;  // no kind: outside_value()
-constexpr std::uint64_t kItemsMark = 0xfe;    // no kind: the object's state is with its items
-constexpr std::size_t kMaxGlobals = 65536;
+constexpr std::uint64_t kEmptyText = 256;  // inline payload of '' and b''; below it: the one character
 
 constexpr std::array<std::string_view, 16> kKindNames{
     "none",  "boolean", "integer", "big_integer", "real",      "string", "bytes",  "bytearray",
     "tuple", "list",    "dict",    "set",         "frozenset", "global", "object", "persistent"};
-
-Value handle(Kind kind, std::uint64_t index) {
-  return {static_cast<std::uint64_t>(kind) | index << kPayloadShift};
-}
-Value inline_handle(Kind kind, std::uint64_t payload) {
-  return {static_cast<std::uint64_t>(kind) | kInline | payload << kPayloadShift};
-}
-bool is_inline(Value value) { return (value.bits & kInline) != 0; }
-std::uint64_t index_of(Value value) { return value.bits >> kPayloadShift; }
-
-[[noreturn]] void wrong_kind(std::string_view expected, Value found) {
-  fail_corrupt("pickle: {} expected, {} found", expected, to_string(found.kind()));
-}
-void expect(Kind kind, Value value) {
-  if (value.kind() != kind) wrong_kind(to_string(kind), value);
-}
 
 struct OneCharacterTexts {
   char bytes[256];
@@ -261,15 +238,6 @@ void Arena::extend(Range& range, std::span<const Value> items) {
   range.size = static_cast<std::uint32_t>(needed);
 }
 
-Arena::ObjectItems& Arena::items_of(Value object) {
-  Value& state = objects_[index_of(object) >> kConstructBits].state;
-  if ((state.bits & 0xff) != kItemsMark) {
-    object_items_.push({state, {}, {}, {}});
-    state.bits = kItemsMark | (object_items_.size() - 1) << kPayloadShift;
-  }
-  return object_items_[index_of(state)];
-}
-
 void Arena::append(Value container, Value item) { append_all(container, {&item, 1}); }
 
 void Arena::append_all(Value container, std::span<const Value> items) {
@@ -320,105 +288,6 @@ std::optional<Value> Arena::find(Value dict, std::string_view key) const {
     if (pairs[i - 2].kind() == Kind::string && text(pairs[i - 2]) == key) return pairs[i - 1];
   }
   return {};
-}
-
-// --- objects ----------------------------------------------------------------------------------------------
-
-Value Arena::object(Construct how, Value callable, Value args, Value kwargs) {
-  objects_.push({callable, args, kNoState});
-  const auto index = (objects_.size() - 1) << kConstructBits | static_cast<std::uint64_t>(how);
-  const Value made = handle(Kind::object, index);
-  if (kwargs != none()) items_of(made).kwargs = kwargs;
-  return made;
-}
-
-void Arena::set_state(Value object, Value state) {
-  expect(Kind::object, object);
-  Value& place = objects_[index_of(object) >> kConstructBits].state;
-  ((place.bits & 0xff) == kItemsMark ? object_items_[index_of(place)].state : place) = state;
-}
-
-Arena::ObjectView Arena::object_view(Value value) const {
-  expect(Kind::object, value);
-  const Object& node = objects_[index_of(value) >> kConstructBits];
-  const auto how = static_cast<Construct>(index_of(value) & ((1 << kConstructBits) - 1));
-  ObjectView result{how, node.callable, node.args, {}, {}, {}, {}};
-  Value state = node.state;
-  if ((state.bits & 0xff) == kItemsMark) {
-    const ObjectItems& items = object_items_[index_of(state)];
-    state = items.state;
-    result.kwargs = items.kwargs;
-    result.list_items = view(items.list);
-    result.dict_items = view(items.dict);
-  }
-  if (state != kNoState) result.state = state;
-  return result;
-}
-
-Value Arena::persistent(Value id) {
-  values_.push(id);
-  return handle(Kind::persistent, values_.size() - 1);
-}
-
-Value Arena::persistent_id(Value value) const {
-  expect(Kind::persistent, value);
-  return values_[index_of(value)];
-}
-
-// --- globals ----------------------------------------------------------------------------------------------
-
-std::size_t Arena::global_slot(std::string_view module, std::string_view name) const {
-  const std::size_t mask = global_slots_.size() - 1;
-  const std::hash<std::string_view> hash;
-  std::size_t slot = (hash(module) * 31 + hash(name)) & mask;
-  for (; global_slots_[slot] != 0; slot = (slot + 1) & mask) {
-    const Global& known = globals_[global_slots_[slot] - 1];
-    if (text_at(known.name) == name && text_at(known.module) == module) break;
-  }
-  return slot;
-}
-
-void Arena::grow_global_slots() {
-  const std::size_t count = std::max<std::size_t>(64, 2 * global_slots_.size());
-  global_slots_.shrink(0);
-  global_slots_.extend(count);
-  std::fill_n(&global_slots_[0], count, 0u);
-  for (std::uint32_t i = 0; i < globals_.size(); ++i) {
-    global_slots_[global_slot(text_at(globals_[i].module), text_at(globals_[i].name))] = i + 1;
-  }
-}
-
-Value Arena::global(std::string_view module, std::string_view name) {
-  if (2 * globals_.size() >= global_slots_.size()) grow_global_slots();
-  const std::size_t slot = global_slot(module, name);
-  if (global_slots_[slot] == 0) {
-    if (globals_.size() == kMaxGlobals) {
-      fail(ErrorKind::unsupported, "pickle: more than {} different globals", kMaxGlobals);
-    }
-    const std::uint64_t name_place = add_text(name);
-    globals_.push({add_text(module), name_place});
-    global_slots_[slot] = static_cast<std::uint32_t>(globals_.size());
-  }
-  return handle(Kind::global, global_slots_[slot] - 1);
-}
-
-std::optional<Value> Arena::find_global(std::string_view module, std::string_view name) const {
-  if (globals_.size() == 0) return {};
-  const std::uint32_t found = global_slots_[global_slot(module, name)];
-  if (found == 0) return {};
-  return handle(Kind::global, found - 1);
-}
-
-Arena::GlobalName Arena::global_name(Value value) const {
-  expect(Kind::global, value);
-  const Global& global = globals_[index_of(value)];
-  return {text_at(global.module), text_at(global.name)};
-}
-
-bool Arena::is_global(Value value, std::string_view module, std::string_view name) const {
-  if (value.kind() != Kind::global) return false;
-  const GlobalName found = global_name(value);
-  return found.name == name && found.module == module;
 }
 
 std::size_t Arena::memory_bytes() const {
