@@ -175,24 +175,21 @@ class Consolidation {
 
   void write_closing(const std::vector<std::uint32_t>& crcs) {
     const auto file = files_.open_write(plan_.temporary_path);
-    const auto write = [&](std::uint64_t at, std::span<const std::byte> bytes) {
-      file->write(at, bytes);
-      report_.written_bytes += bytes.size();
-    };
-    write(0, layout_->head(state_pickle_));
-    write_split_backs(crcs, write);
+    file->write(0, layout_->head(state_pickle_));
+    write_split_backs(crcs, *file);
     std::uint64_t at = layout_->region().end;
     layout_->write_tail(state_pickle_, crcs, [&](std::span<const std::byte> bytes) {
-      write(at, bytes);
+      file->write(at, bytes);
       at += bytes.size();
     });
+    report_.written_bytes +=
+        layout_->file_size() - layout_->region().size();  // the windows held zeros for backs
     if (options_.sync) file->sync();
     file->close();
   }
 
   // Backs of the records that more than one window holds: those at the windows' ends.
-  template <class Write>
-  void write_split_backs(const std::vector<std::uint32_t>& crcs, const Write& write) const {
+  void write_split_backs(const std::vector<std::uint32_t>& crcs, File& file) const {
     const Windows windows(layout_->region(), kWindowBytes);
     std::optional<std::uint64_t> last;
     for (std::uint64_t i = 0; i + 1 < windows.count(); ++i) {
@@ -202,7 +199,7 @@ class Consolidation {
       last = record;
       Bytes back(extent.end - payload.end);
       layout_->write_back(record, crcs[record], back);
-      write(payload.end, back);
+      file.write(payload.end, back);
     }
   }
 

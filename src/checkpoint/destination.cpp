@@ -60,7 +60,8 @@ void prepare_directory(FileSystem& files, const std::string& file, std::uint64_t
   const std::string directory = parent_of(files.status(file) ? files.resolve(file) : file);
   files.make_directories(directory);
   if (!files.writable_directory(directory)) {
-    fail(ErrorKind::io, "{}: no permission to write in this directory", escape_name(directory));
+    fail(ErrorKind::io, "{}: no permission to write in this directory, or a read-only file system",
+         escape_name(directory));
   }
   std::uint64_t room = files.free_bytes(directory);
   if (const auto leftover = files.status(temporary_path_for(file), false); overwrite && leftover) {

@@ -256,6 +256,8 @@ class Decoder {
 
 DecodedMetadata decode_metadata(std::span<const std::byte> pickle, std::string_view where,
                                 FaultList& faults) {
+  if (pickle.empty()) fail_corrupt("{}: the file is empty, a pickle expected", where);
+  if (pickle[0] != std::byte{0x80}) fail_corrupt("{}: no pickle: it does not begin with byte 0x80", where);
   return Decoder(pickle, where, faults).decode();
 }
 

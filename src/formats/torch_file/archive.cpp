@@ -23,8 +23,9 @@ const zip::Entry& Archive::entry(std::string_view name) const {
 }
 
 Bytes Archive::read_small(const zip::Entry& entry) const {
-  Bytes bytes(entry.size);  // bounded: the directory proved that the payload lies inside the archive
-  read_at_(zip::payload_offset(read_at_, directory_, entry, where_), bytes);
+  const std::uint64_t at = zip::payload_offset(read_at_, directory_, entry, where_);
+  Bytes bytes(entry.size);  // bounded: the payload was just found to lie inside the archive
+  read_at_(at, bytes);
   if (entry.crc != 0 && crc32(bytes) != entry.crc) {
     fail_corrupt("{}: record '{}' has CRC-32 {:08x}, {:08x} expected", where_, escape_name(entry.name),
                  crc32(bytes), entry.crc);
@@ -49,10 +50,11 @@ pickle::Value Archive::read_pickle(pickle::Arena& arena) const {
 
 Record Archive::storage(std::string_view key, std::uint64_t bytes) const {
   const zip::Entry& found = entry("data/" + std::string(key));
+  const std::uint64_t at = zip::payload_offset(read_at_, directory_, found, where_);
   if (found.size < bytes) {
     fail_corrupt("{}: storage '{}' has {} bytes, {} expected", where_, escape_name(key), found.size, bytes);
   }
-  return {zip::payload_offset(read_at_, directory_, found, where_), found.size, found.crc};
+  return {at, found.size, found.crc};
 }
 
 }  // namespace cairn::torch_file
