@@ -43,6 +43,20 @@ struct Progress {
   std::uint64_t done_bytes, total_bytes;
 };
 
+/// What becomes of values that are no tensors.
+enum class ObjectPolicy : std::uint8_t {
+  keep,  ///< written; one outside torch's safe list makes the file open with weights_only=False only
+  safe,  ///< those go into a second file, <destination>.objects.pth; the main file always opens safely
+  drop,  ///< none are written
+};
+
+/// How bytes move.
+enum class CopyMode : std::uint8_t {
+  automatic,  ///< user
+  user,       ///< through buffers, CRCs checked and computed
+  kernel,     ///< copy_file_range where source and output agree byte by byte; nothing is verified
+};
+
 struct ConsolidateOptions {
   std::string source;       ///< DCP directory
   std::string destination;  ///< file; or a directory (existing, or ending in '/'): model.pth in it
@@ -51,6 +65,12 @@ struct ConsolidateOptions {
   std::uint64_t max_memory = 64ull << 20;  ///< data buffers of one rank, in bytes
   int threads = 0;  ///< I/O threads of one rank; 0: cores of this rank's affinity, shared
                     ///< fairly with the ranks on the node, 1 to 8
+  ObjectPolicy objects = ObjectPolicy::keep;
+  bool flat = false;             ///< flat names as keys; else the recorded nesting is rebuilt
+  std::uint32_t alignment = 64;  ///< of payloads in the file, a power of two up to 32768
+  CopyMode copy = CopyMode::automatic;
+  bool verify_source =
+      true;  ///< compare the stored CRCs of items that this job reads completely (not with kernel)
   std::function<void(const Progress&)> progress;
 };
 
