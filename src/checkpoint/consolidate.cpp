@@ -29,7 +29,7 @@ constexpr int kRoot = 0;
 // What one rank did; gathered by the coordinator.
 struct Share {
   std::uint64_t read_bytes = 0, written_bytes = 0, peak_rss = 0;
-  std::vector<RecordPiece> pieces;
+  PassedBytes passed;
 };
 
 class Consolidation {
@@ -64,13 +64,15 @@ class Consolidation {
   // --- coordinator: everything that can be refused is refused before a tensor byte is read
   // --------------------
   Bytes prepare() {
-    plan_.directory = require_dcp_directory(files_, options_.source);
+    const auto located = locate_checkpoint(files_, options_.source);
+    plan_.directory = located.path;
     const std::string file =
         choose_destination(files_, plan_.directory, options_.destination, options_.overwrite);
     FaultList faults;
     auto metadata = dcp::read_metadata(files_, plan_.directory, faults);
     faults.throw_if_any(plan_.directory);
-    report_.warnings = std::move(metadata.notes);
+    if (!located.note.empty()) report_.warnings.push_back(located.note);
+    report_.warnings.insert(report_.warnings.end(), metadata.notes.begin(), metadata.notes.end());
     make_state(std::move(metadata.catalog), metadata.metadata_bytes);
     plan_.archive_name = zip::archive_name(file);
     plan_.pickle_bytes = state_pickle_.size();
@@ -127,11 +129,11 @@ class Consolidation {
     const ByteRange owned = windows.owned(comm_.rank(), comm_.size());
     const std::uint64_t total =
         owned.size() == 0 ? 0 : windows.at(owned.end - 1).end - windows.at(owned.begin).begin;
-    TransferOptions transfer_options{threads_, {}};
+    TransferOptions transfer_options{threads_, options_.verify_source, {}};
     if (options_.progress) {
       transfer_options.progress = [&](std::uint64_t done) { options_.progress({done, total}); };
     }
-    share_.pieces = transfer(*source_, *layout_, plan_.contents, windows, owned, *file_, transfer_options);
+    share_.passed = transfer(*source_, *layout_, plan_.contents, windows, owned, *file_, transfer_options);
     share_.written_bytes = total;
     if (options_.progress) options_.progress({total, total});
   }
@@ -149,22 +151,32 @@ class Consolidation {
     out.write(share_.read_bytes);
     out.write(share_.written_bytes);
     out.write(share_.peak_rss);
-    out.append(encode_pieces(share_.pieces));
+    out.write(share_.passed.verified_bytes);
+    const auto written = encode_pieces(share_.passed.written);
+    out.write<std::uint64_t>(written.size());
+    out.append(written);
+    out.append(encode_pieces(share_.passed.read));
     return out.take();
   }
 
   // --- coordinator: the closing phase ---------------------------------------------------------------------
   Bytes publish(const std::vector<Bytes>& shares) {
-    std::vector<RecordPiece> pieces;
+    std::vector<CrcPiece> written, read;
+    const auto append = [](std::vector<CrcPiece>& to, std::span<const std::byte> encoded) {
+      const auto pieces = decode_pieces(encoded);
+      to.insert(to.end(), pieces.begin(), pieces.end());
+    };
     for (const Bytes& bytes : shares) {
       ByteReader in(bytes, "share");
       report_.read_bytes += in.read<std::uint64_t>();
       report_.written_bytes += in.read<std::uint64_t>();
       report_.peak_rss_bytes = std::max(report_.peak_rss_bytes, in.read<std::uint64_t>());
-      const auto more = decode_pieces(in.bytes(in.remaining()));
-      pieces.insert(pieces.end(), more.begin(), more.end());
+      report_.verified_bytes += in.read<std::uint64_t>();
+      append(written, in.bytes(in.read<std::uint64_t>()));
+      append(read, in.bytes(in.remaining()));
     }
-    const auto crcs = record_crcs(std::move(pieces), plan_.record_bytes());
+    compare_storages(*source_, std::move(read), report_.verified_bytes);
+    const auto crcs = record_crcs(std::move(written), plan_.record_bytes());
     write_closing(crcs);
     output_->publish(options_.sync);
     report_.outputs.push_back({output_->final_path(), layout_->file_size(),
@@ -219,8 +231,9 @@ class Consolidation {
     };
     const OutputReport& output = report_.outputs.front();
     text(output.path);
-    for (const std::uint64_t number : {output.bytes, output.tensors, output.objects, report_.read_bytes,
-                                       report_.written_bytes, report_.peak_rss_bytes}) {
+    for (const std::uint64_t number :
+         {output.bytes, output.tensors, output.objects, report_.read_bytes, report_.written_bytes,
+          report_.verified_bytes, report_.peak_rss_bytes}) {
       out.write(number);
     }
     out.write<std::int32_t>(threads_);
@@ -235,7 +248,7 @@ class Consolidation {
     OutputReport output;
     output.path = in.text(in.read<std::uint64_t>());
     for (std::uint64_t* number : {&output.bytes, &output.tensors, &output.objects, &report.read_bytes,
-                                  &report.written_bytes, &report.peak_rss_bytes}) {
+                                  &report.written_bytes, &report.verified_bytes, &report.peak_rss_bytes}) {
       *number = in.read<std::uint64_t>();
     }
     report.outputs.push_back(output);

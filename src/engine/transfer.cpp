@@ -30,40 +30,45 @@ class Job {
         indices_(source.catalog()),
         next_(owned.begin) {}
 
-  std::vector<RecordPiece> run(const TransferOptions& options) {
+  PassedBytes run(const TransferOptions& options) {
+    verify_source_ = options.verify_source;
     std::vector<std::jthread> workers;
     running_ = options.threads;
     for (int i = 0; i < options.threads; ++i) workers.emplace_back([this] { work(); });
     wait(options.progress);
     workers.clear();
     if (failure_) std::rethrow_exception(failure_);
-    return join_pieces(std::move(pieces_));
+    passed_.written = join_pieces(std::move(passed_.written));
+    passed_.read = compare_storages(source_, std::move(passed_.read), passed_.verified_bytes);
+    return std::move(passed_);
   }
 
  private:
   void work() {
     try {
       std::vector<std::byte> buffer(kWindowBytes), scratch(kWindowBytes);
-      std::vector<RecordPiece> pieces;
-      WindowFiller filler(source_, layout_, contents_, indices_, scratch);
+      PassedBytes passed;
+      WindowFiller filler(source_, layout_, contents_, indices_, scratch, verify_source_);
       while (!stop_) {
         const std::uint64_t index = next_.fetch_add(1);
         if (index >= end_) break;
         const ByteRange window = windows_.at(index);
         const auto bytes = std::span(buffer).first(window.size());
-        filler.fill(window, bytes, pieces);
+        filler.fill(window, bytes, passed);
         output_.write(window.begin, bytes);
         written_ += window.size();
       }
-      finish(std::move(pieces), nullptr);
+      finish(passed, nullptr);
     } catch (...) {
       finish({}, std::current_exception());
     }
   }
 
-  void finish(std::vector<RecordPiece> pieces, std::exception_ptr failure) {
+  void finish(const PassedBytes& passed, std::exception_ptr failure) {
     const std::lock_guard lock(mutex_);
-    pieces_.insert(pieces_.end(), pieces.begin(), pieces.end());
+    passed_.written.insert(passed_.written.end(), passed.written.begin(), passed.written.end());
+    passed_.read.insert(passed_.read.end(), passed.read.begin(), passed.read.end());
+    passed_.verified_bytes += passed.verified_bytes;
     if (failure && !failure_) failure_ = std::move(failure);
     if (failure_) stop_ = true;
     --running_;
@@ -92,15 +97,15 @@ class Job {
   std::mutex mutex_;
   std::condition_variable done_;
   int running_ = 0;
-  std::vector<RecordPiece> pieces_;
+  PassedBytes passed_;
+  bool verify_source_ = true;
   std::exception_ptr failure_;
 };
 
 }  // namespace
 
-std::vector<RecordPiece> transfer(Source& source, const OutputLayout& layout,
-                                  std::span<const RecordContent> contents, const Windows& windows,
-                                  ByteRange owned, File& output, const TransferOptions& options) {
+PassedBytes transfer(Source& source, const OutputLayout& layout, std::span<const RecordContent> contents,
+                     const Windows& windows, ByteRange owned, File& output, const TransferOptions& options) {
   return Job(source, layout, contents, windows, owned, output).run(options);
 }
 

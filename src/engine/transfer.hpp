@@ -9,7 +9,8 @@
 #include <vector>
 
 #include "cairn/storage.hpp"
-#include "engine/record_pieces.hpp"
+#include "engine/crc_pieces.hpp"
+#include "engine/window_filler.hpp"
 #include "formats/output_layout.hpp"
 #include "formats/record_content.hpp"
 #include "formats/source.hpp"
@@ -24,15 +25,16 @@ inline constexpr std::uint64_t kBufferBytesPerThread = 2 * kWindowBytes;
 
 struct TransferOptions {
   int threads = 1;
+  bool verify_source = true;  ///< see WindowFiller
   /// Called about four times a second from the calling thread with the bytes written so far; may be empty.
   std::function<void(std::uint64_t)> progress;
 };
 
-/// Writes windows [owned.begin, owned.end) of `windows` to `output`. Returns the CRCs of the payload pieces
-/// written, joined. The first failure of any thread stops all of them and is thrown.
-std::vector<RecordPiece> transfer(Source& source, const OutputLayout& layout,
-                                  std::span<const RecordContent> contents, const Windows& windows,
-                                  ByteRange owned, File& output, const TransferOptions& options);
+/// Writes windows [owned.begin, owned.end) of `windows` to `output`. Returns the CRCs of what was written,
+/// joined, and those of the storages of which this rank read a part only; storages that it read wholly are
+/// compared. The first failure of any thread stops all of them and is thrown.
+PassedBytes transfer(Source& source, const OutputLayout& layout, std::span<const RecordContent> contents,
+                     const Windows& windows, ByteRange owned, File& output, const TransferOptions& options);
 
 /// Threads a rank uses when the user names none: the cores of its affinity, divided by the ranks on the node
 /// when they are not bound to cores of their own; 1 to 8.

@@ -23,6 +23,21 @@ std::span<std::byte> part(std::span<std::byte> buffer, ByteRange window, ByteRan
   return buffer.subspan(range.begin - window.begin, range.size());
 }
 
+bool is_run(std::span<const CopyDim> dims) {
+  std::int64_t expected = 1;
+  for (std::size_t d = dims.size(); d-- > 0;) {
+    if (dims[d].size != 1 && dims[d].target_stride != expected) return false;
+    expected *= dims[d].size;
+  }
+  return true;
+}
+
+std::uint64_t element_total(std::span<const CopyDim> dims) {
+  std::uint64_t count = 1;
+  for (const CopyDim& dim : dims) count *= static_cast<std::uint64_t>(dim.size);
+  return count;
+}
+
 std::int64_t dot(std::span<const std::int64_t> a, std::span<const std::int64_t> b) {
   std::int64_t sum = 0;
   for (std::size_t d = 0; d < a.size(); ++d) sum += a[d] * b[d];
@@ -43,14 +58,21 @@ std::shared_ptr<const ChunkIndex> ChunkIndices::of(std::uint32_t tensor) {
 
 WindowFiller::WindowFiller(Source& source, const OutputLayout& layout,
                            std::span<const RecordContent> contents, ChunkIndices& indices,
-                           std::span<std::byte> scratch)
-    : source_(source), layout_(layout), contents_(contents), indices_(indices), reader_(source, scratch) {}
+                           std::span<std::byte> scratch, bool verify_source)
+    : source_(source),
+      layout_(layout),
+      contents_(contents),
+      indices_(indices),
+      scratch_(scratch),
+      verify_source_(verify_source),
+      reader_(source, scratch) {}
 
-void WindowFiller::fill(ByteRange window, std::span<std::byte> buffer, std::vector<RecordPiece>& pieces) {
+void WindowFiller::fill(ByteRange window, std::span<std::byte> buffer, PassedBytes& passed) {
+  passed_ = &passed;
   for (std::uint64_t record = layout_.record_at(window.begin); record < layout_.record_count(); ++record) {
     if (layout_.extent(record).begin >= window.end) break;
     fill_front(record, window, buffer);
-    const std::uint32_t crc = fill_payload(record, window, buffer, pieces);
+    const std::uint32_t crc = fill_payload(record, window, buffer);
     fill_back(record, window, buffer, crc);
   }
 }
@@ -78,15 +100,17 @@ void WindowFiller::fill_back(std::uint64_t record, ByteRange window, std::span<s
     std::ranges::fill(part(buffer, window, here), std::byte{0});
 }
 
-std::uint32_t WindowFiller::fill_payload(std::uint64_t record, ByteRange window, std::span<std::byte> buffer,
-                                         std::vector<RecordPiece>& pieces) {
+std::uint32_t WindowFiller::fill_payload(std::uint64_t record, ByteRange window,
+                                         std::span<std::byte> buffer) {
   const ByteRange payload = layout_.payload(record);
   const ByteRange here = clip(payload, window);
   if (here.size() == 0) return 0;
   const auto into = part(buffer, window, here);
+  run_ = {};
   fill_content(contents_[record], here.begin - payload.begin, into);
-  const std::uint32_t crc = crc32(into);
-  pieces.push_back({record, here.begin - payload.begin, here.size(), crc});
+  const bool from_runs = !run_.broken && run_.bytes == into.size();
+  const std::uint32_t crc = from_runs ? run_.crc : crc32(into);
+  passed_->written.push_back({record, here.begin - payload.begin, here.size(), crc});
   return crc;
 }
 
@@ -117,23 +141,64 @@ void WindowFiller::copy_chunk(const TensorInfo& tensor, std::uint64_t chunk, Box
   const Catalog& catalog = source_.catalog();
   const BoxView stored = catalog.box(tensor, catalog.chunks()[chunk]);
   const auto place = source_.locate(tensor, chunk);
-  const auto element = static_cast<std::int64_t>(element_size(tensor.dtype));
+  const auto element = element_size(tensor.dtype);
   const auto target_strides = contiguous_strides(catalog.shape(tensor));
   Box shared;
   intersect(wanted, stored, shared);
-  const std::int64_t target_first = dot(shared.offsets, target_strides) - first_element;
   std::vector<CopyDim> dims(shared.sizes.size());
   std::int64_t source_first = 0;
   for (std::size_t d = 0; d < dims.size(); ++d) {
     dims[d] = {shared.sizes[d], place->strides[d], target_strides[d]};
     source_first += (shared.offsets[d] - stored.offsets[d]) * place->strides[d];
   }
+  const bool has_crc = verify_source_ && place->storage_crc != 0;
+  const bool in_pieces = place->row_major && place->item.empty();
+  const bool chunk_begins = std::ranges::equal(shared.offsets, stored.offsets);
+  const auto target_byte =
+      static_cast<std::uint64_t>(dot(shared.offsets, target_strides) - first_element) * element;
+  const std::uint64_t byte_offset = place->first_byte + static_cast<std::uint64_t>(source_first) * element;
   with_context([&] { return fmt::format("'{}'", escape_name(catalog.name(tensor))); },
                [&] {
-                 reader_.read(*place, place->first_byte + static_cast<std::uint64_t>(source_first * element),
-                              std::move(dims), into + target_first * element,
-                              static_cast<std::uint64_t>(element));
+                 if (place->row_major) {
+                   copy_row_major(*place, chunk, byte_offset, dims, into + target_byte, target_byte, element);
+                 } else {
+                   run_.broken = true;
+                   reader_.read(*place, byte_offset, std::move(dims), into + target_byte, element);
+                 }
                });
+  // one of the windows that hold parts of the chunk compares it, the one with its first element
+  const bool complete =
+      place->storage_bytes == static_cast<std::uint64_t>(element_count(stored.sizes)) * element;
+  if (has_crc && !in_pieces && chunk_begins && complete) compare_at_once(tensor, chunk, *place);
+}
+
+// A box that a run of the output shares with a row-major chunk is one run of the chunk's storage, at most as
+// long as the window.
+void WindowFiller::copy_row_major(const ChunkPlace& place, std::uint64_t chunk, std::uint64_t byte_offset,
+                                  std::span<const CopyDim> dims, std::byte* into, std::uint64_t target_byte,
+                                  std::uint64_t element) {
+  const std::uint64_t bytes = element_total(dims) * element;
+  const bool straight = is_run(dims);
+  const std::span<std::byte> target = straight ? std::span(into, bytes) : scratch_.first(bytes);
+  source_.read(place, byte_offset, target);
+  if (!straight) strided_copy(into, target.data(), dims, element);
+  const bool in_pieces = verify_source_ && place.storage_crc != 0 && place.item.empty();
+  if (!in_pieces) {
+    run_.broken = true;
+    return;
+  }
+  const std::uint32_t crc = crc32(target);
+  passed_->read.push_back({chunk, byte_offset - place.storage_begin, bytes, crc});
+  if (straight)
+    add_run(target_byte, bytes, crc);
+  else
+    run_.broken = true;
+}
+
+void WindowFiller::add_run(std::uint64_t target_byte, std::uint64_t bytes, std::uint32_t crc) {
+  if (run_.bytes != target_byte) run_.broken = true;
+  run_.crc = run_.bytes == 0 ? crc : crc32_combine(run_.crc, crc, bytes);
+  run_.bytes += bytes;
 }
 
 }  // namespace cairn

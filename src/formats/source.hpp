@@ -18,6 +18,12 @@ struct ChunkPlace {
   std::uint32_t file = kNoFile;  ///< index into the catalogue's files
   std::uint64_t first_byte = 0;  ///< offset in that file
   std::vector<std::int64_t> strides;
+  /// Bytes of that file which the stored CRC-32 covers: the storage that the elements lie in. crc 0: not
+  /// computed.
+  std::uint64_t storage_begin = 0, storage_bytes = 0;
+  std::uint32_t storage_crc = 0;
+  /// The elements fill the storage, in row-major order.
+  bool row_major = false;
   /// The item's bytes, when it was small enough to be read whole with its head; they begin at item_offset.
   std::vector<std::byte> item;
   std::uint64_t item_offset = 0;

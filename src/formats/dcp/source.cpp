@@ -41,6 +41,18 @@ class ItemReader {
   std::vector<std::byte> head_;
 };
 
+bool is_row_major(const ItemHead& head) {
+  const auto elements = static_cast<std::uint64_t>(element_count(head.shape));
+  if (head.first_byte != head.storage_at || head.storage_bytes != elements * element_size(head.dtype))
+    return false;
+  std::int64_t expected = 1;  // strides of dimensions of one element say nothing
+  for (std::size_t d = head.shape.size(); d-- > 0;) {
+    if (head.shape[d] != 1 && head.strides[d] != expected) return false;
+    expected *= head.shape[d];
+  }
+  return true;
+}
+
 }  // namespace
 
 DirectorySource::DirectorySource(FileSystem& files, std::string directory, Catalog catalog)
@@ -80,6 +92,10 @@ std::shared_ptr<const ChunkPlace> DirectorySource::resolve(const TensorInfo& ten
   place->file = chunk.file;
   place->first_byte = chunk.byte_offset + head.first_byte;
   place->strides = head.strides;
+  place->storage_begin = chunk.byte_offset + head.storage_at;
+  place->storage_bytes = head.storage_bytes;
+  place->storage_crc = head.storage_crc;
+  place->row_major = is_row_major(head);
   place->item_offset = chunk.byte_offset;
   if (reader.whole()) place->item = reader.take();
   return place;
