@@ -4,11 +4,12 @@ import json
 import os
 import resource
 import shutil
+import signal
 import subprocess
 import unittest
 
 import tiny_checkpoint
-from program import PROGRAM, CliTest, payload, run
+from program import PROGRAM, CliTest, described, finish, part_of, payload, run, start_until_part
 
 IS_ROOT = os.geteuid() == 0
 
@@ -129,16 +130,47 @@ class Machine(CliTest):
         super().setUp()
         self.source = tiny_checkpoint.small(self.folder / "source")
 
-    def mount(self, *options):
+    def mount(self, *options, kind="tmpfs", device="tmpfs"):
         if not IS_ROOT:
             self.skipTest("mounting needs root")
         where = self.folder / "mounted"
         where.mkdir()
-        result = subprocess.run(["mount", "-t", "tmpfs", *options, "tmpfs", str(where)], capture_output=True)
+        result = subprocess.run(["mount", "-t", kind, *options, str(device), str(where)], capture_output=True)
         if result.returncode != 0:
             self.skipTest(f"mount is not allowed here: {result.stderr.decode().strip()}")
         self.addCleanup(subprocess.run, ["umount", "-l", str(where)], check=False)
         return where
+
+    def mount_without_fallocate(self, mib):
+        """ext2 cannot reserve room: what others take during a run is missed by its writes only."""
+        make = shutil.which("mkfs.ext2", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+        if not make:
+            self.skipTest("mkfs.ext2 is missing")
+        image = self.folder / "image"
+        with open(image, "wb") as stream:
+            stream.truncate(mib << 20)
+        subprocess.run([make, "-q", "-F", str(image)], check=True, capture_output=True)
+        return self.mount("-o", "loop", kind="ext2", device=image)
+
+    def run_while_others_fill(self, disk, source, *arguments):
+        """The disk is filled by someone else once the run has claimed its temporary."""
+        target = disk / "m.pth"
+        for _ in range(10):
+            process = start_until_part([PROGRAM, "consolidate", source, target, "--threads", "1", *arguments], target)
+            if process:
+                break
+            target.unlink(missing_ok=True)
+        else:
+            self.skipTest("the run ended each time before it could be stopped")
+        self.addCleanup(lambda: process.poll() is None and process.kill())
+        with open(disk / "others", "wb", buffering=0) as others:
+            try:
+                while True:
+                    others.write(bytes(1 << 20))
+            except OSError:
+                pass
+        process.send_signal(signal.SIGCONT)
+        return target, finish(process)
 
     def test_a_target_without_room_is_found_before_any_work(self):
         small_disk = self.mount("-o", "size=8m")
@@ -155,6 +187,35 @@ class Machine(CliTest):
         self.assert_fails(self.cairn("consolidate", "--overwrite", source, target), 1, "space|room|full")
         self.assertEqual(target.read_bytes(), before)
         self.assert_only(small_disk, "m.pth")
+
+    def test_a_disk_that_fills_during_the_run(self):
+        disk = self.mount_without_fallocate(64)
+        source = tiny_checkpoint.large(self.folder / "large", 48)
+        target, result = self.run_while_others_fill(disk, source)
+        self.assert_fails(result, 1, "disk full", r"m\.pth")
+        self.assert_only(disk, "lost+found", "others")
+
+    def test_an_overwrite_on_a_disk_that_fills_keeps_the_old_output(self):
+        disk = self.mount_without_fallocate(64)
+        source = tiny_checkpoint.large(self.folder / "large", 48)
+        (disk / "m.pth").write_bytes(b"precious")
+        target, result = self.run_while_others_fill(disk, source, "--overwrite")
+        self.assert_fails(result, 1, "disk full", r"m\.pth")
+        self.assertEqual(target.read_bytes(), b"precious")
+        self.assert_only(disk, "lost+found", "m.pth", "others")
+
+    def test_room_once_claimed_is_not_lost_to_others(self):
+        disk = self.mount("-o", "size=64m")
+        source = tiny_checkpoint.large(self.folder / "large", 48)
+        target, result = self.run_while_others_fill(disk, source)
+        self.assertEqual(result.returncode, 0, described(result))
+        self.assertFalse(part_of(target).exists())
+
+    def test_no_room_is_needed_beyond_the_output(self):
+        source = tiny_checkpoint.large(self.folder / "large", 20)
+        disk = self.mount("-o", "size=21m")
+        self.assert_success(self.cairn("consolidate", source, disk / "m.pth"))
+        self.assert_only(disk, "m.pth")
 
     def test_a_read_only_file_system(self):
         where = self.mount()
