@@ -31,25 +31,32 @@ void warn_of_orphans(FileSystem& files, const std::string& directory, const Cata
 }  // namespace
 
 Listing list_checkpoint(FileSystem& files, const std::string& path) {
-  const std::string directory = require_dcp_directory(files, path);
+  auto located = locate_checkpoint(files, path);
   FaultList faults;
-  auto metadata = dcp::decode_metadata_file(files, directory, faults);
-  faults.throw_if_any(directory);
-  return {"dcp", std::move(metadata.catalog), std::move(metadata.notes)};
+  auto metadata = dcp::decode_metadata_file(files, located.path, faults);
+  faults.throw_if_any(located.path);
+  Listing listing{std::move(located.format), std::move(metadata.catalog), std::move(metadata.notes)};
+  if (!located.note.empty()) listing.notes.insert(listing.notes.begin(), std::move(located.note));
+  return listing;
 }
 
 VerifyReport verify_structure(FileSystem& files, const std::string& path) {
-  const std::string directory = require_dcp_directory(files, path);
   VerifyReport report;
-  const auto metadata = dcp::read_metadata(files, directory, report.faults);
-  const Catalog& catalog = metadata.catalog;
-  report.tensors = catalog.tensors().size();
-  report.objects = catalog.objects().size();
-  report.chunks = catalog.chunks().size();
-  report.files = catalog.files().size();
-  for (const TensorInfo& tensor : catalog.tensors()) report.payload_bytes += catalog.byte_count(tensor);
-  report.warnings = metadata.notes;
-  warn_of_orphans(files, directory, catalog, report.warnings);
+  for (const Located& part : locate_for_verify(files, path)) {
+    if (part.kind != Located::Kind::dcp) {
+      fail(ErrorKind::unsupported, "{}: only the structure of DCP directories is checked so far", part.path);
+    }
+    const auto metadata = dcp::read_metadata(files, part.path, report.faults);
+    const Catalog& catalog = metadata.catalog;
+    report.tensors += catalog.tensors().size();
+    report.objects += catalog.objects().size();
+    report.chunks += catalog.chunks().size();
+    report.files += catalog.files().size();
+    for (const TensorInfo& tensor : catalog.tensors()) report.payload_bytes += catalog.byte_count(tensor);
+    if (!part.note.empty()) report.warnings.push_back(part.note);
+    report.warnings.insert(report.warnings.end(), metadata.notes.begin(), metadata.notes.end());
+    warn_of_orphans(files, part.path, catalog, report.warnings);
+  }
   return report;
 }
 

@@ -1,221 +1,144 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "formats/layouts.hpp"
 
-#include <algorithm>
-#include <string_view>
-
 #include "base/fail.hpp"
 #include "formats/layout/file_kind.hpp"
 #include "formats/layout/folder.hpp"
 #include "formats/layout/parents.hpp"
+#include "formats/layout/refusals.hpp"
 
 namespace cairn {
 namespace {
 
 using layout::Folder;
+using layout::Found;
 
-constexpr ErrorKind kUnsupported = ErrorKind::unsupported;
-
-bool is_number(std::string_view text) {
-  return !text.empty() && text.find_first_not_of("0123456789") == text.npos;
-}
-
-bool is_shard(std::string_view name) { return name.ends_with(".distcp"); }
-
-// "__3.metadata"
-bool is_per_rank_metadata(std::string_view name) {
-  constexpr std::string_view prefix = "__", suffix = ".metadata";
-  return name.starts_with(prefix) && name.ends_with(suffix) && name.size() > prefix.size() + suffix.size() &&
-         is_number(name.substr(2, name.size() - prefix.size() - suffix.size()));
-}
-
-// "shard-00001-model-00001-of-00004.safetensors"
-bool is_hf_shard(std::string_view name) {
-  return name.starts_with("shard-") && name.find("-model-") != name.npos && name.ends_with(".safetensors");
-}
-
-// "model_0.pt"
-bool is_item_of_rank(std::string_view name) {
-  if (!name.ends_with(".pt")) return false;
-  const auto stem = name.substr(0, name.size() - 3);
-  return stem.rfind('_') != stem.npos && is_number(stem.substr(stem.rfind('_') + 1));
-}
-
-bool is_torch_name(std::string_view name) {
-  return name.ends_with(".pt") || name.ends_with(".pth") || name.ends_with(".ckpt") || name.ends_with(".bin");
-}
-
-bool is_deepspeed_name(std::string_view name) {
-  return name.find("zero_pp_rank_") != name.npos || name.starts_with("global_step");
-}
-
-bool is_megatron_json(const Folder& folder) {
-  return folder.head("metadata.json", 64 << 10).find("\"sharded_backend\"") != std::string::npos;
-}
-
-// --- directories that hold a .metadata
-
-void refuse_directories_with_more(const Folder& folder) {
-  const auto& path = folder.path();
-  if (folder.has_file("meta.pt")) {
-    fail(kUnsupported,
-         "{} is a Lightning sharded checkpoint: what is in its meta.pt (epoch, loops, callbacks, …) would be "
-         "lost "
-         "if it were read as a bare DCP directory; Cairn does not read this kind yet",
-         path);
+FileType type_of(FileSystem& files, const std::string& path) {
+  const auto status = files.status(path);
+  if (!status)
+    fail(ErrorKind::not_found, "{}: no such file or directory", path.empty() ? "(empty path)" : path);
+  if (status->type != FileType::regular && status->type != FileType::directory) {
+    fail(ErrorKind::unsupported, "{} is neither a directory nor a regular file", path);
   }
-  if (folder.has_file("common.pt") || is_megatron_json(folder)) {
-    fail(kUnsupported,
-         "{} is a Megatron torch_dist checkpoint: what is in its common.pt would be lost if it were read as "
-         "a bare "
-         "DCP directory; Cairn does not read this kind yet",
-         path);
-  }
-  // The class of the pickled object is the first thing named in it.
-  if (folder.head(".metadata", 512).find("bytecheckpoint") != std::string::npos) {
-    fail(kUnsupported,
-         "{} is a ByteCheckpoint directory: its .metadata and .distcp files are not those of PyTorch, and "
-         "Cairn does "
-         "not read them",
-         path);
-  }
+  return status->type;
 }
 
-// --- directories without one
-
-void refuse_lost_metadata(const Folder& folder) {
-  const auto shard = folder.first(is_shard);
-  if (folder.first([](std::string_view name) { return name == ".metadata.tmp"; }) == ".metadata.tmp") {
-    fail(kUnsupported,
-         "{} is a DCP directory whose save did not finish: it has a .metadata.tmp and no .metadata; use an "
-         "older "
-         "checkpoint",
+[[noreturn]] void refuse_directory(const Folder& folder, const Found& found) {
+  if (!found.all) {
+    fail(ErrorKind::not_found, "{} has too many entries to be searched; pass the checkpoint itself",
          folder.path());
   }
-  if (shard.empty()) return;
-  fail(kUnsupported,
-       "{} has shards ({}, …) but no .metadata: the save did not finish or the file was lost, and without it "
-       "nothing "
-       "says which tensors the shards make up",
-       folder.path(), shard);
-}
-
-bool has_hf_shards(FileSystem& files, const Folder& folder) {
-  if (!folder.first(is_hf_shard).empty()) return true;
-  if (!folder.has_directory("sharded")) return false;
-  return !Folder(files, folder.at("sharded")).first(is_hf_shard).empty();
-}
-
-void refuse_other_sharded(FileSystem& files, const Folder& folder) {
-  const auto& path = folder.path();
-  if (const auto name = folder.first(is_per_rank_metadata); !name.empty()) {
-    fail(kUnsupported,
-         "{} was saved with one metadata file a rank ({}, …; use_collectives=False): Cairn reads DCP "
-         "directories with "
-         "one .metadata only",
-         path, name);
+  if (found.directories.size() > 1) {
+    fail(ErrorKind::not_found, "{} has several checkpoints below it; pass one of {}", folder.path(),
+         layout::some_of(found.directories));
   }
-  if (has_hf_shards(files, folder)) {
-    fail(kUnsupported,
-         "{} is in Hugging Face's DCP format (shard-*-model-*.safetensors, no .metadata); Cairn does not "
-         "read this "
-         "kind yet",
-         path);
-  }
-  if (folder.has_file("metadata.pkl") && !folder.first(is_item_of_rank).empty()) {
-    fail(kUnsupported,
-         "{} is a torch_checkpointing directory (metadata.pkl beside one .pt file an item and rank); Cairn "
-         "does not "
-         "read this kind",
-         path);
-  }
-  if (const auto name = folder.first(is_deepspeed_name); !name.empty()) {
-    fail(kUnsupported, "{} is a DeepSpeed checkpoint ({}, …); Cairn does not read this kind", path, name);
-  }
-  if (folder.has_file("common.pt") && is_megatron_json(folder)) {
-    fail(kUnsupported, "{} is a Megatron checkpoint without a .metadata; Cairn does not read this kind",
-         path);
-  }
-  if (folder.has_file("meta.pt") && folder.count(is_torch_name) == 1) {
-    fail(kUnsupported, "{} has the meta.pt of a Lightning sharded checkpoint, but no .metadata", path);
-  }
-}
-
-void refuse_plain_files(const Folder& folder) {
-  const auto is_safetensors = [](std::string_view name) { return name.ends_with(".safetensors"); };
-  if (const auto name = folder.first(is_safetensors); !name.empty()) {
-    fail(kUnsupported,
-         "{} holds safetensors files ({}, …), no DCP checkpoint; Cairn does not read this kind yet",
-         folder.path(), name);
-  }
-  if (const auto name = folder.first(is_torch_name); !name.empty()) {
-    fail(kUnsupported,
-         "{} holds torch files ({}, …) but no .metadata: it is no DCP checkpoint, and Cairn does not read "
-         "torch files yet",
-         folder.path(), name);
-  }
-}
-
-void refuse_parents(FileSystem& files, const Folder& folder) {
-  const auto found = layout::checkpoints_below(files, folder);
-  if (found.directories.size() == 1) {
-    fail(kUnsupported, "{} has no .metadata, but a checkpoint lies below it; pass {}", folder.path(),
-         found.directories.front());
-  }
-  if (!found.directories.empty()) {
-    const auto shown = std::min<std::size_t>(found.directories.size(), 10);
-    const bool more = shown < found.directories.size();
-    fail(kUnsupported, "{} has several checkpoints below it; pass one of {}{}", folder.path(),
-         fmt::join(found.directories.begin(), found.directories.begin() + static_cast<std::ptrdiff_t>(shown),
-                   ", "),
-         more ? ", …" : "");
+  if (!found.unfinished.empty()) {
+    fail(ErrorKind::not_found, "{} has no .metadata, and {} has shards but no .metadata either",
+         folder.path(), found.unfinished);
   }
   if (!found.unreadable.empty()) {
     fail(ErrorKind::not_found, "{} has no .metadata, and {} could not be looked into", folder.path(),
          found.unreadable);
   }
-}
-
-[[noreturn]] void refuse_directory(FileSystem& files, const Folder& folder) {
-  layout::refuse_known_parents(files, folder);
-  refuse_other_sharded(files, folder);
-  refuse_lost_metadata(folder);
-  refuse_parents(files, folder);
-  refuse_plain_files(folder);
+  layout::refuse_plain_files(folder);
   if (folder.names().empty()) fail(ErrorKind::not_found, "{} is an empty directory", folder.path());
   fail(ErrorKind::not_found, "{} holds no checkpoint: no .metadata in it, nor one or two levels below",
        folder.path());
 }
 
-[[noreturn]] void refuse_file(FileSystem& files, const std::string& path) {
-  const auto slash = path.rfind('/');
-  const auto directory =
-      slash == path.npos ? std::string(".") : path.substr(0, std::max<std::size_t>(slash, 1));
-  const auto name = path.substr(slash == path.npos ? 0 : slash + 1);
-  const auto beside = files.status(layout::joined(directory, ".metadata"));
-  if (beside && beside->type == FileType::regular && (is_shard(name) || name == ".metadata")) {
-    fail(kUnsupported, "{} is one file of a DCP directory; pass {}", path, directory);
+// The directory itself, or a refusal.
+Located bare_directory(FileSystem& files, const std::string& path, std::string format, std::string note) {
+  const Folder folder(files, path);
+  if (!folder.has_file(".metadata")) {
+    layout::refuse_other_sharded(files, folder);
+    refuse_directory(folder, {});
   }
-  const auto kind = layout::file_kind(files, path);
-  if (kind.empty())
-    fail(kUnsupported, "{} is no checkpoint that Cairn knows; a DCP directory is needed", path);
-  fail(kUnsupported, "{} is {}; Cairn reads DCP directories only so far", path, kind);
+  layout::refuse_more_than_dcp(folder);
+  return {Located::Kind::dcp, path, std::move(format), std::move(note)};
+}
+
+std::string passed_over(const Found& found) {
+  if (!found.unfinished.empty()) return fmt::format(" ({} has shards but no .metadata)", found.unfinished);
+  if (!found.unreadable.empty()) return fmt::format(" ({} could not be looked into)", found.unreadable);
+  return {};
+}
+
+Located locate_below(FileSystem& files, const Folder& folder) {
+  const auto found = layout::checkpoints_below(files, folder);
+  if (found.directories.size() != 1 || !found.all) refuse_directory(folder, found);
+  const auto& only = found.directories.front();
+  return bare_directory(files, only, "dcp",
+                        fmt::format("{} has one checkpoint below it, which is taken: {}{}", folder.path(),
+                                    only, passed_over(found)));
+}
+
+// --- for verify
+
+std::vector<std::string> components_in(FileSystem& files, const Folder& folder) {
+  std::vector<std::string> paths;
+  for (const auto& name : folder.names()) {
+    if (!folder.has_directory(name)) continue;
+    const Folder part(files, folder.at(name));
+    if (part.has_file(".metadata"))
+      paths.push_back(part.path());
+    else
+      layout::refuse_other_sharded(files, part);
+  }
+  return paths;
+}
+
+std::vector<std::string> all_below(FileSystem& files, const Folder& folder) {
+  auto found = layout::checkpoints_below(files, folder);
+  if (found.directories.empty() || !found.all) refuse_directory(folder, found);
+  if (!found.unfinished.empty()) bare_directory(files, found.unfinished, {}, {});
+  if (!found.unreadable.empty()) {
+    fail(ErrorKind::io, "{} could not be looked into for checkpoints", found.unreadable);
+  }
+  return std::move(found.directories);
+}
+
+std::vector<Located> each(FileSystem& files, const std::vector<std::string>& paths, const std::string& format,
+                          const std::string& what) {
+  std::vector<Located> located;
+  for (const auto& path : paths) {
+    auto note = located.empty() ? fmt::format("{}: {}", what, layout::some_of(paths)) : std::string();
+    located.push_back(bare_directory(files, path, format, std::move(note)));
+  }
+  return located;
 }
 
 }  // namespace
 
-std::string require_dcp_directory(FileSystem& files, const std::string& path) {
-  const auto status = files.status(path);
-  if (!status)
-    fail(ErrorKind::not_found, "{}: no such file or directory", path.empty() ? "(empty path)" : path);
-  if (status->type == FileType::regular) refuse_file(files, path);
-  if (status->type != FileType::directory) {
-    fail(kUnsupported, "{} is neither a directory nor a regular file", path);
+Located locate_checkpoint(FileSystem& files, const std::string& path) {
+  if (type_of(files, path) == FileType::regular) layout::refuse_file(files, path);
+  const Folder folder(files, path);
+  if (folder.has_file(".metadata")) return bare_directory(files, path, "dcp", {});
+  if (const auto parent = layout::known_parent(files, folder)) {
+    return bare_directory(
+        files, parent->model, parent->format,
+        fmt::format("{} is {}; its {}model is taken: {}{}", path, parent->what,
+                    parent->what == "a training tree" ? "latest " : "", parent->model, parent->beside));
+  }
+  layout::refuse_other_sharded(files, folder);
+  return locate_below(files, folder);
+}
+
+std::vector<Located> locate_for_verify(FileSystem& files, const std::string& path) {
+  if (type_of(files, path) == FileType::regular) {
+    if (layout::file_kind(files, path) != "a torch file") layout::refuse_file(files, path);
+    return {{Located::Kind::torch_file, path, "torch", {}}};
   }
   const Folder folder(files, path);
-  if (!folder.has_file(".metadata")) refuse_directory(files, folder);
-  refuse_directories_with_more(folder);
-  return path;
+  if (folder.has_file(".metadata")) return {bare_directory(files, path, "dcp", {})};
+  if (const auto parent = layout::known_parent(files, folder)) {
+    if (parent->components.empty()) return {locate_checkpoint(files, path)};
+    bare_directory(files, parent->model, {}, {});  // the others do without one, the whole does not
+    return each(files, components_in(files, Folder(files, parent->components)), parent->format,
+                fmt::format("{} is {}, which is checked as", path, parent->what));
+  }
+  layout::refuse_other_sharded(files, folder);
+  return each(files, all_below(files, folder), "dcp",
+              fmt::format("{} is no checkpoint itself; below it is checked", path));
 }
 
 }  // namespace cairn

@@ -16,16 +16,35 @@ namespace {
 
 class Layouts : public testing::Test {
  protected:
-  Error refusal(const std::string& path) {
-    return failure_of([&] { require_dcp_directory(posix_file_system(), path); });
+  Located located(const std::string& path) { return locate_checkpoint(posix_file_system(), path); }
+  std::vector<std::string> parts(const std::string& path) {
+    std::vector<std::string> paths;
+    for (const auto& part : locate_for_verify(posix_file_system(), path)) paths.push_back(part.path);
+    return paths;
   }
-  /// The directory itself is refused as unsupported, in a sentence with all of `words`.
+  Error refusal(const std::string& path) {
+    return failure_of([&] { locate_checkpoint(posix_file_system(), path); });
+  }
+  /// The directory itself is refused in a sentence with all of `words`.
   void expect_refused(std::initializer_list<std::string> words) { expect_refused(dir_.path(), words); }
-  void expect_refused(const std::string& path, std::initializer_list<std::string> words) {
+  void expect_refused(const std::string& path, std::initializer_list<std::string> words,
+                      ErrorKind kind = ErrorKind::unsupported) {
     const auto error = refusal(path);
-    EXPECT_EQ(error.kind(), ErrorKind::unsupported) << error.what();
+    EXPECT_EQ(error.kind(), kind) << error.what();
     EXPECT_TRUE(contains(error, path)) << error.what();
     for (const auto& word : words) EXPECT_TRUE(contains(error, word)) << word << ": " << error.what();
+  }
+  void expect_not_found(const std::string& path, std::initializer_list<std::string> words) {
+    expect_refused(path, words, ErrorKind::not_found);
+  }
+  /// Another path is taken, and all of `words` are in the sentence that says so.
+  void expect_taken(const std::string& path, const std::string& taken, const std::string& format,
+                    std::initializer_list<std::string> words) {
+    const auto found = located(path);
+    EXPECT_EQ(found.path, taken);
+    EXPECT_EQ(found.format, format);
+    for (const auto& word : words) EXPECT_NE(found.note.find(word), std::string::npos) << found.note;
+    EXPECT_NE(found.note.find(taken), std::string::npos) << found.note;
   }
 
   TempDir dir_;
@@ -33,14 +52,16 @@ class Layouts : public testing::Test {
 
 TEST_F(Layouts, ADirectoryWithMetadataIsRead) {
   dir_.write(".metadata", "x");
-  EXPECT_EQ(require_dcp_directory(posix_file_system(), dir_.path()), dir_.path());
-  EXPECT_EQ(require_dcp_directory(posix_file_system(), dir_.path() + "/"), dir_.path() + "/");
+  EXPECT_EQ(located(dir_.path()).path, dir_.path());
+  EXPECT_EQ(located(dir_.path() + "/").path, dir_.path() + "/");
+  EXPECT_EQ(located(dir_.path()).note, "");
+  EXPECT_EQ(parts(dir_.path()), std::vector{dir_.path()});
 }
 
 TEST_F(Layouts, MetadataBehindASymlinkIsRead) {
   dir_.write("blobs/1", "x");
   std::filesystem::create_symlink("blobs/1", dir_ / ".metadata");
-  EXPECT_EQ(require_dcp_directory(posix_file_system(), dir_.path()), dir_.path());
+  EXPECT_EQ(located(dir_.path()).path, dir_.path());
 }
 
 TEST_F(Layouts, NothingThereIsNotFound) {
@@ -74,7 +95,7 @@ TEST_F(Layouts, FoldersWhoseExtraFilesWouldBeLost) {
   dir_.write("bare/.metadata", "x"), dir_.write("bare/metadata.json", R"({"sharded_backend": "torch_dist"})");
   expect_refused(dir_ / "bare", {"Megatron"});
   dir_.write("dcp/.metadata", "x"), dir_.write("dcp/metadata.json", R"({"note": "my own"})");
-  EXPECT_EQ(require_dcp_directory(posix_file_system(), dir_ / "dcp"), dir_ / "dcp");
+  EXPECT_EQ(located(dir_ / "dcp").path, dir_ / "dcp");
 }
 
 TEST_F(Layouts, ByteCheckpointIsToldByItsClass) {
@@ -94,36 +115,118 @@ TEST_F(Layouts, PerRankMetadata) {
   expect_refused({"__0.metadata", "use_collectives"});
 }
 
-TEST_F(Layouts, ATrainingTreeNamesTheModelOfItsLatestIteration) {
-  dir_.write("checkpoints/latest_checkpoint.txt", "iter_000000025\n");
-  for (const char* part : {"model", "optim_net", "scheduler_net", "trainer"}) {
+TEST_F(Layouts, ATrainingTreeStandsForItsLatestIteration) {
+  dir_.write("checkpoints/iter_000000025/notes.txt", "x");
+  std::filesystem::create_directories(dir_ / "checkpoints/iter_000000025/logs");
+  for (const char* part : {"model", "optim_net", "scheduler_net", "trainer", "of_my_own"}) {
     dir_.write(std::string("checkpoints/iter_000000025/") + part + "/.metadata", "x");
   }
+  dir_.write("checkpoints/iter_000000050/model/.metadata", "x");
   const auto iteration = dir_ / "checkpoints/iter_000000025";
-  expect_refused({"training tree; pass " + iteration + "/model"});
-  expect_refused(dir_ / "checkpoints", {"training tree; pass " + iteration + "/model"});
-  expect_refused(iteration, {"one iteration of a training tree", "pass " + iteration + "/model"});
-}
-
-TEST_F(Layouts, ATrainingTreesBadPointerIsNotFollowed) {
-  dir_.write("checkpoints/iter_000000025/model/.metadata", "x");
-  for (const char* name : {"../checkpoints/iter_000000025", "", "..", "/"}) {
-    dir_.write("checkpoints/latest_checkpoint.txt", name);
-    expect_refused({"names no directory"});
+  const std::vector all{iteration + "/model", iteration + "/of_my_own", iteration + "/optim_net",
+                        iteration + "/scheduler_net", iteration + "/trainer"};
+  for (const char* text : {"iter_000000025", "iter_000000025\n", "iter_000000025\r\n"}) {
+    dir_.write("checkpoints/latest_checkpoint.txt", text);
+    expect_taken(dir_.path(), iteration + "/model", "tree", {dir_.path() + " is a training tree"});
+    expect_taken(dir_ / "checkpoints", iteration + "/model", "tree", {"a training tree"});
+    EXPECT_EQ(parts(dir_.path()), all);
   }
-  dir_.write("checkpoints/latest_checkpoint.txt", "iter_000000050");
-  expect_refused({"iter_000000050", "no model/.metadata"});
+  expect_taken(iteration, iteration + "/model", "tree", {iteration + " is one iteration"});
+  EXPECT_EQ(parts(iteration), all);
+  const auto parts_found = locate_for_verify(posix_file_system(), iteration);
+  EXPECT_NE(parts_found[0].note.find("of_my_own"), std::string::npos);
+  EXPECT_EQ(parts_found[1].note, "");
 }
 
-TEST_F(Layouts, AnAccelerateParentNamesModelAndOptimizer) {
+TEST_F(Layouts, ATreesBadPointerIsNotFollowed) {
+  dir_.write("checkpoints/iter_000000025/model/.metadata", "x");
+  for (const char* name : {"../checkpoints/iter_000000025", "", "..", "/", "\n"}) {
+    dir_.write("checkpoints/latest_checkpoint.txt", name);
+    expect_not_found(dir_.path(),
+                     {"names no directory", "pass one of " + (dir_ / "checkpoints/iter_000000025")});
+  }
+}
+
+TEST_F(Layouts, ATreesStalePointerNamesWhatItPointsToAndTheCandidates) {
+  dir_.write("latest_checkpoint.txt", "iter_000000050");
+  expect_not_found(dir_.path(), {dir_ / "iter_000000050", "not there", "no other iteration"});
+  dir_.write("iter_000000025/model/.metadata", "x");
+  expect_not_found(dir_.path(), {"not there", "pass one of " + (dir_ / "iter_000000025")});
+  std::filesystem::create_directories(dir_ / "iter_000000050/model");
+  expect_not_found(dir_.path(), {"no model/.metadata", "pass one of " + (dir_ / "iter_000000025")});
+  EXPECT_THROW(parts(dir_.path()), Error);
+}
+
+TEST_F(Layouts, APointerToABareCheckpointIsFollowed) {
+  dir_.write("latest_checkpoint.txt", "step-20"), dir_.write("step-20/.metadata", "x");
+  dir_.write("step-10/.metadata", "x");
+  expect_taken(dir_.path(), dir_ / "step-20", "tree", {});
+  EXPECT_EQ(parts(dir_.path()), std::vector{dir_ / "step-20"});
+}
+
+TEST_F(Layouts, AStepThatIsACheckpointItselfIsNoTree) {
+  dir_.write("step-1000/.metadata", "x"), dir_.write("step-1000/model/.metadata", "x");
+  EXPECT_EQ(located(dir_ / "step-1000").note, "");
+}
+
+TEST_F(Layouts, AnIterationIsToldByItsNameOrItsParts) {
+  for (const char* name : {"iter_7", "step-7"}) {
+    dir_.write(std::string(name) + "/model/.metadata", "x"),
+        dir_.write(std::string(name) + "/ema/.metadata", "x");
+    expect_taken(dir_ / name, dir_ / name + "/model", "tree", {"one iteration"});
+  }
+  dir_.write("saved/model/.metadata", "x"), dir_.write("saved/optim/.metadata", "x");
+  expect_taken(dir_ / "saved", dir_ / "saved/model", "tree", {"one iteration"});
+  dir_.write("other/model/.metadata", "x"), dir_.write("other/ema/.metadata", "x");
+  expect_not_found(dir_ / "other", {"pass one of"});
+}
+
+TEST_F(Layouts, AnIterationWithoutAWholeModelIsNotItsOptimizer) {
+  dir_.write("iter_1/optim/.metadata", "x");
+  expect_not_found(dir_ / "iter_1", {"no model/", dir_ / "iter_1/optim"});
+  dir_.write("iter_2/optim/.metadata", "x"), dir_.write("iter_2/model/__0_0.distcp", "x");
+  EXPECT_TRUE(contains(refusal(dir_ / "iter_2"), dir_ / "iter_2/model has shards"));
+  EXPECT_THROW(parts(dir_ / "iter_2"), Error);
+}
+
+TEST_F(Layouts, AComponentThatLostItsMetadataIsNotPassedOver) {
+  dir_.write("iter_1/model/.metadata", "x"), dir_.write("iter_1/optim/__0_0.distcp", "x");
+  expect_taken(dir_ / "iter_1", dir_ / "iter_1/model", "tree", {});
+  const auto error = failure_of([&] { parts(dir_ / "iter_1"); });
+  EXPECT_TRUE(contains(error, dir_ / "iter_1/optim has shards")) << error.what();
+}
+
+TEST_F(Layouts, AComponentOfAnotherKindIsRefusedByName) {
+  dir_.write("iter_1/model/.metadata", "x"), dir_.write("iter_1/model/meta.pt", "x");
+  EXPECT_TRUE(contains(refusal(dir_ / "iter_1"), "Lightning"));
+  dir_.write("parent/only/.metadata", "x"), dir_.write("parent/only/common.pt", "x");
+  EXPECT_TRUE(contains(refusal(dir_ / "parent"), "Megatron"));
+}
+
+TEST_F(Layouts, AnAccelerateParentStandsForItsModel) {
   dir_.write("pytorch_model_fsdp_0/.metadata", "x"), dir_.write("optimizer_0/.metadata", "x");
   dir_.write("random_states_0.pkl", "x");
-  expect_refused({"Accelerate", "pass " + (dir_ / "pytorch_model_fsdp_0"), dir_ / "optimizer_0"});
+  expect_taken(dir_.path(), dir_ / "pytorch_model_fsdp_0", "accelerate",
+               {"Accelerate", "optimizer is in " + (dir_ / "optimizer_0")});
+  EXPECT_EQ(parts(dir_.path()), (std::vector{dir_ / "optimizer_0", dir_ / "pytorch_model_fsdp_0"}));
+  dir_.write("pytorch_model_fsdp_1/.metadata", "x");
+  expect_not_found(dir_.path(), {"several models", dir_ / "pytorch_model_fsdp_1"});
 }
 
-TEST_F(Layouts, AParentOfOneNamesIt) {
-  dir_.write("a/step-1000/.metadata", "x");
-  expect_refused({"pass " + (dir_ / "a/step-1000")});
+TEST_F(Layouts, AnAccelerateParentWithoutAWholeModelIsNotItsOptimizer) {
+  dir_.write("pytorch_model_fsdp_0/__0_0.distcp", "x"), dir_.write("optimizer_0/.metadata", "x");
+  EXPECT_TRUE(contains(refusal(dir_.path()), "has shards"));
+}
+
+TEST_F(Layouts, AParentOfOneStandsForIt) {
+  dir_.write("a/step-1000/.metadata", "x"), dir_.write("b/notes.txt", "x");
+  expect_taken(dir_.path(), dir_ / "a/step-1000", "dcp", {"one checkpoint below it"});
+  EXPECT_EQ(parts(dir_.path()), std::vector{dir_ / "a/step-1000"});
+  std::filesystem::create_symlink("step-1000", dir_ / "a/latest");
+  EXPECT_EQ(located(dir_.path()).path, dir_ / "a/latest");
+  dir_.write("c/__0_0.distcp", "x");
+  expect_taken(dir_.path(), dir_ / "a/latest", "dcp", {dir_ / "c has shards but no .metadata"});
+  EXPECT_THROW(parts(dir_.path()), Error);
 }
 
 TEST_F(Layouts, ThreeLevelsBelowIsNotSearched) {
@@ -131,14 +234,26 @@ TEST_F(Layouts, ThreeLevelsBelowIsNotSearched) {
   EXPECT_EQ(refusal(dir_.path()).kind(), ErrorKind::not_found);
 }
 
-TEST_F(Layouts, AParentOfSeveralListsThemUpToTen) {
+TEST_F(Layouts, AParentOfSeveralListsThemUpToTenAndIsVerifiedWhole) {
   dir_.write("step-10/.metadata", "x"), dir_.write("step-20/.metadata", "x");
-  expect_refused({"pass one of", dir_ / "step-10, ", dir_ / "step-20"});
+  expect_not_found(dir_.path(), {"pass one of", dir_ / "step-10, ", dir_ / "step-20"});
   for (char letter = 'a'; letter <= 'z'; ++letter) dir_.write(std::string(1, letter) + "/.metadata", "x");
   const auto error = refusal(dir_.path());
   EXPECT_TRUE(contains(error, dir_ / "j")) << error.what();
   EXPECT_FALSE(contains(error, dir_ / "k")) << error.what();
   EXPECT_TRUE(contains(error, "…"));
+  EXPECT_EQ(parts(dir_.path()).size(), 28u);
+}
+
+TEST_F(Layouts, OnlyVerifyTakesTorchFiles) {
+  dir_.write("a", std::string("PK\x03\x04", 4) + std::string(22, '\0') + std::string("\x10\0\0\0", 4) +
+                      "archive/data.pkl" + "…");
+  const auto found = locate_for_verify(posix_file_system(), dir_ / "a");
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].kind, Located::Kind::torch_file);
+  EXPECT_EQ(found[0].path, dir_ / "a");
+  dir_.write("b", std::string("\x89HDF\r\n\x1a\n", 8));
+  EXPECT_TRUE(contains(failure_of([&] { parts(dir_ / "b"); }), "an HDF5 file"));
 }
 
 TEST_F(Layouts, LookAlikesAreNamed) {
@@ -182,7 +297,7 @@ TEST_F(Layouts, AFileOfADcpDirectoryNamesTheDirectory) {
 TEST_F(Layouts, AListingThatFailsIsNotTakenForEmpty) {
   FaultyFileSystem faulty(posix_file_system());
   faulty.inject({.operation = Operation::list, .error_number = EIO});
-  const auto error = failure_of([&] { require_dcp_directory(faulty, dir_.path()); });
+  const auto error = failure_of([&] { locate_checkpoint(faulty, dir_.path()); });
   EXPECT_EQ(error.kind(), ErrorKind::io) << error.what();
 }
 
@@ -190,8 +305,12 @@ TEST_F(Layouts, AChildThatCannotBeLookedIntoIsNamed) {
   dir_.write("closed/x", "x");
   FaultyFileSystem faulty(posix_file_system());
   faulty.inject({.operation = Operation::list, .path_contains = "closed", .error_number = EACCES});
-  const auto error = failure_of([&] { require_dcp_directory(faulty, dir_.path()); });
+  const auto error = failure_of([&] { locate_checkpoint(faulty, dir_.path()); });
   EXPECT_TRUE(contains(error, dir_ / "closed could not be looked into")) << error.what();
+  dir_.write("open/.metadata", "x");
+  const auto found = locate_checkpoint(faulty, dir_.path());
+  EXPECT_NE(found.note.find(dir_ / "closed could not be looked into"), std::string::npos) << found.note;
+  EXPECT_EQ(failure_of([&] { locate_for_verify(faulty, dir_.path()); }).kind(), ErrorKind::io);
 }
 
 }  // namespace

@@ -2,14 +2,16 @@
 #include "formats/layout/parents.hpp"
 
 #include <algorithm>
-#include <optional>
+#include <set>
+#include <utility>
 
 #include "base/fail.hpp"
+#include "base/text.hpp"
 
 namespace cairn::layout {
 namespace {
 
-constexpr std::size_t kLooked = 4096, kKept = 11;
+constexpr std::size_t kMostLooked = 16384, kShown = 10;
 constexpr std::string_view kPointer = "latest_checkpoint.txt";
 
 bool is_plain_name(std::string_view name) {
@@ -17,27 +19,13 @@ bool is_plain_name(std::string_view name) {
          name.find_first_of(std::string_view("/\0", 2)) == name.npos;
 }
 
-// The pointer's text is the name of an iteration's directory.
-std::string pointed_name(const Folder& folder) {
-  auto text = folder.head(kPointer, 4096);
-  text.erase(std::min(text.find_last_not_of(" \t\r\n") + 1, text.size()));
-  return text;
+bool is_numbered(std::string_view name, std::string_view prefix) {
+  const auto number = name.starts_with(prefix) ? name.substr(prefix.size()) : std::string_view();
+  return !number.empty() && number.find_first_not_of("0123456789") == number.npos;
 }
 
-[[noreturn]] void refuse_tree(const std::string& root, const Folder& checkpoints) {
-  const auto name = pointed_name(checkpoints);
-  const auto what = fmt::format("{} is a training tree", root);
-  if (!is_plain_name(name)) {
-    fail(ErrorKind::unsupported,
-         "{}, but its {} names no directory; pass the model/ directory of one iteration", what, kPointer);
-  }
-  const auto model = joined(name, "model");
-  if (!checkpoints.reaches_file(joined(model, ".metadata"))) {
-    fail(ErrorKind::unsupported,
-         "{} whose latest iteration, {}, has no model/.metadata; pass another iteration's model/", what,
-         checkpoints.at(name));
-  }
-  fail(ErrorKind::unsupported, "{}; pass {}", what, checkpoints.at(model));
+bool is_iteration_name(std::string_view name) {
+  return is_numbered(name, "iter_") || is_numbered(name, "step-") || is_numbered(name, "step_");
 }
 
 bool is_component(std::string_view name) {
@@ -45,72 +33,154 @@ bool is_component(std::string_view name) {
          name.starts_with("scheduler_");
 }
 
-void refuse_iteration(const Folder& folder) {
-  if (!folder.reaches_file("model/.metadata")) return;
-  const auto other = folder.first([&](std::string_view name) {
-    return is_component(name) && folder.reaches_file(joined(name, ".metadata"));
-  });
-  if (other.empty()) return;
-  fail(ErrorKind::unsupported, "{} is one iteration of a training tree (model beside {}); pass {}",
-       folder.path(), other, folder.at("model"));
+std::vector<std::string> paths_of(const Folder& folder,
+                                  const std::function<bool(const std::string&)>& wanted) {
+  std::vector<std::string> paths;
+  for (const auto& name : folder.names()) {
+    if (wanted(name)) paths.push_back(folder.at(name));
+  }
+  return paths;
 }
 
-void refuse_accelerate(const Folder& folder) {
-  const auto part = [&](std::string_view prefix) {
-    return folder.first([&](std::string_view name) {
-      const auto number = name.starts_with(prefix) ? name.substr(prefix.size()) : std::string_view();
-      return !number.empty() && number.find_first_not_of("0123456789") == number.npos &&
-             folder.reaches_file(joined(name, ".metadata"));
+bool holds_metadata(const Folder& folder, std::string_view name) {
+  return folder.reaches_file(joined(name, ".metadata"));
+}
+
+// --- training trees
+
+// The pointer's text is the name of an iteration's directory.
+std::string pointed_name(const Folder& checkpoints) {
+  auto text = checkpoints.head(kPointer, 4096);
+  text.erase(std::min(text.find_last_not_of(" \t\r\n") + 1, text.size()));
+  return text;
+}
+
+[[noreturn]] void refuse_pointer(const Folder& checkpoints, const std::string& fault) {
+  const auto others = paths_of(checkpoints, [&](const std::string& name) {
+    return holds_metadata(checkpoints, name) || holds_metadata(checkpoints, joined(name, "model"));
+  });
+  fail(ErrorKind::not_found, "{} {}; {}", checkpoints.at(kPointer), fault,
+       others.empty() ? "no other iteration with a model lies beside it" : "pass one of " + some_of(others));
+}
+
+Parent tree_parent(const Folder& checkpoints) {
+  const auto name = pointed_name(checkpoints);
+  if (!is_plain_name(name)) {
+    refuse_pointer(checkpoints, fmt::format("names no directory ('{}')", escape_name(name)));
+  }
+  if (holds_metadata(checkpoints, name)) return {"a training tree", "tree", checkpoints.at(name), {}, {}};
+  if (!checkpoints.has_directory(name)) {
+    refuse_pointer(checkpoints, fmt::format("points to {}, which is not there", checkpoints.at(name)));
+  }
+  const auto model = joined(name, "model");
+  if (!holds_metadata(checkpoints, name + "/model")) {
+    refuse_pointer(checkpoints,
+                   fmt::format("points to {}, which has no model/.metadata", checkpoints.at(name)));
+  }
+  return {"a training tree", "tree", checkpoints.at(model), checkpoints.at(name), {}};
+}
+
+std::optional<Parent> iteration_parent(FileSystem& files, const Folder& folder) {
+  const auto resolved = files.resolve(folder.path());
+  const bool named = is_iteration_name(std::string_view(resolved).substr(resolved.rfind('/') + 1));
+  const auto part =
+      folder.first([&](std::string_view name) { return is_component(name) && holds_metadata(folder, name); });
+  if (!named && part.empty()) return std::nullopt;
+  if (!folder.has_directory("model")) {
+    if (part.empty()) return std::nullopt;
+    fail(ErrorKind::not_found, "{} is one iteration of a training tree, but has no model/; pass one of {}",
+         folder.path(),
+         some_of(paths_of(folder, [&](const std::string& name) { return holds_metadata(folder, name); })));
+  }
+  return Parent{"one iteration of a training tree", "tree", folder.at("model"), folder.path(), {}};
+}
+
+// --- Accelerate
+
+std::optional<Parent> accelerate_parent(const Folder& folder) {
+  const auto parts = [&](std::string_view prefix) {
+    return paths_of(folder, [&](const std::string& name) {
+      return is_numbered(name, prefix) && folder.has_directory(name);
     });
   };
-  const auto model = part("pytorch_model_fsdp_"), optimizer = part("optimizer_");
-  if (model.empty()) return;
-  const auto rest = optimizer.empty() ? "" : fmt::format(" (its optimizer is in {})", folder.at(optimizer));
-  fail(ErrorKind::unsupported, "{} is an Accelerate / HF Trainer checkpoint; pass {}{}", folder.path(),
-       folder.at(model), rest);
-}
-
-std::optional<Folder> opened(FileSystem& files, const std::string& path, Found& found) {
-  try {
-    const auto status = files.status(path);
-    if (!status || status->type != FileType::directory) return std::nullopt;
-    return Folder(files, path);
-  } catch (const Error&) {
-    if (found.unreadable.empty()) found.unreadable = path;
-    return std::nullopt;
+  const auto models = parts("pytorch_model_fsdp_"), optimizers = parts("optimizer_");
+  if (models.empty()) return std::nullopt;
+  const std::string what = "an Accelerate / HF Trainer checkpoint";
+  if (models.size() > 1) {
+    fail(ErrorKind::not_found, "{} is {} of several models; pass one of {}", folder.path(), what,
+         some_of(models));
   }
+  const auto rest = optimizers.empty() ? "" : fmt::format(" (its optimizer is in {})", some_of(optimizers));
+  return Parent{what, "accelerate", models.front(), folder.path(), rest};
 }
 
-bool holds_metadata(const Folder& folder) { return folder.has_file(".metadata"); }
+// --- any parent
 
-void look_below(FileSystem& files, const Folder& folder, int levels, std::size_t& looked, Found& found) {
-  for (const auto& name : folder.names()) {
-    if (found.directories.size() >= kKept || ++looked > kLooked) return;
-    const auto below = opened(files, folder.at(name), found);
-    if (!below) continue;
-    if (holds_metadata(*below))
-      found.directories.push_back(below->path());
-    else if (levels > 1)
-      look_below(files, *below, levels - 1, looked, found);
+class Search {
+ public:
+  explicit Search(FileSystem& files) : files_(files) {}
+
+  void look_below(const Folder& folder, int levels) {
+    for (const auto& name : folder.names()) {
+      if (++looked_ > kMostLooked) found_.all = false;
+      if (!found_.all) return;
+      if (const auto below = opened(folder.at(name))) visit(*below, levels);
+    }
   }
-}
+
+  Found take() { return std::move(found_); }
+
+ private:
+  std::optional<Folder> opened(const std::string& path) {
+    try {
+      const auto status = files_.status(path);
+      if (!status || status->type != FileType::directory) return std::nullopt;
+      if (!known_.emplace(status->device, status->inode).second) return std::nullopt;
+      return Folder(files_, path);
+    } catch (const Error&) {
+      if (found_.unreadable.empty()) found_.unreadable = path;
+      return std::nullopt;
+    }
+  }
+
+  void visit(const Folder& folder, int levels) {
+    if (folder.has_file(".metadata")) {
+      found_.directories.push_back(folder.path());
+    } else if (!folder.first([](std::string_view name) { return name.ends_with(".distcp"); }).empty()) {
+      if (found_.unfinished.empty()) found_.unfinished = folder.path();
+    } else if (levels > 1) {
+      look_below(folder, levels - 1);
+    }
+  }
+
+  FileSystem& files_;
+  Found found_;
+  std::size_t looked_ = 0;
+  std::set<std::pair<std::uint64_t, std::uint64_t>> known_;
+};
 
 }  // namespace
 
-void refuse_known_parents(FileSystem& files, const Folder& folder) {
-  if (folder.has_file(kPointer)) refuse_tree(folder.path(), folder);
+std::optional<Parent> known_parent(FileSystem& files, const Folder& folder) {
+  if (folder.has_file(kPointer)) return tree_parent(folder);
   if (folder.has_directory("checkpoints") && folder.reaches_file(joined("checkpoints", kPointer))) {
-    refuse_tree(folder.path(), Folder(files, folder.at("checkpoints")));
+    return tree_parent(Folder(files, folder.at("checkpoints")));
   }
-  refuse_iteration(folder);
-  refuse_accelerate(folder);
+  if (auto parent = iteration_parent(files, folder)) return parent;
+  return accelerate_parent(folder);
 }
 
 Found checkpoints_below(FileSystem& files, const Folder& folder) {
-  Found found;
-  std::size_t looked = 0;
-  look_below(files, folder, 2, looked, found);
-  return found;
+  Search search(files);
+  search.look_below(folder, 2);
+  return search.take();
+}
+
+std::string some_of(const std::vector<std::string>& paths) {
+  const auto shown = std::min(paths.size(), kShown);
+  return fmt::format("{}{}",
+                     fmt::join(paths.begin(), paths.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
+                     shown < paths.size() ? ", …" : "");
 }
 
 }  // namespace cairn::layout

@@ -2,6 +2,7 @@
 // Directories that hold checkpoints below them. Local.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,16 +10,32 @@
 
 namespace cairn::layout {
 
-/// Throws unsupported when `folder` is a training tree's root, its checkpoints/ directory, one of its
-/// iterations, or an Accelerate / HF Trainer parent; the sentence names the path to pass.
-void refuse_known_parents(FileSystem& files, const Folder& folder);
-
-struct Found {
-  std::vector<std::string> directories;  ///< paths of directories that hold a .metadata, at most 11
-  std::string unreadable;                ///< the first directory that could not be looked into; empty: none
+/// A parent whose parts have known roles.
+struct Parent {
+  std::string what;        ///< "a training tree", …
+  std::string format;      ///< "tree" or "accelerate"
+  std::string model;       ///< the directory that stands for the whole
+  std::string components;  ///< the directory whose subdirectories are its parts; empty: the model is all
+  std::string beside;      ///< words about what else there is; may be empty
 };
 
-/// Directories one or two levels below that hold a `.metadata`. Looks into a bounded number of directories.
+/// nullopt when `folder` is neither a training tree's root or checkpoints/ directory, nor one of its
+/// iterations, nor an Accelerate / HF Trainer parent. Whether the model is whole is not looked at. Throws
+/// not_found when the tree's pointer names no iteration or one without a model, when there are several models
+/// or none; the sentence names what to pass instead.
+std::optional<Parent> known_parent(FileSystem& files, const Folder& folder);
+
+struct Found {
+  std::vector<std::string> directories;  ///< that hold a .metadata; one reached by two names once
+  std::string unfinished;                ///< the first with shards but no .metadata; empty: none
+  std::string unreadable;                ///< the first that could not be looked into; empty: none
+  bool all = true;                       ///< false: there are too many entries to look at
+};
+
+/// Directories one or two levels below that hold a `.metadata`.
 Found checkpoints_below(FileSystem& files, const Folder& folder);
+
+/// "a, b, c, …": at most ten of them.
+std::string some_of(const std::vector<std::string>& paths);
 
 }  // namespace cairn::layout

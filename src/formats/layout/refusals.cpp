@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "formats/layout/refusals.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+#include "base/fail.hpp"
+#include "formats/layout/file_kind.hpp"
+
+namespace cairn::layout {
+namespace {
+
+constexpr ErrorKind kUnsupported = ErrorKind::unsupported;
+
+bool is_number(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == text.npos;
+}
+
+bool is_shard(std::string_view name) { return name.ends_with(".distcp"); }
+
+// "__3.metadata"
+bool is_per_rank_metadata(std::string_view name) {
+  constexpr std::string_view prefix = "__", suffix = ".metadata";
+  return name.starts_with(prefix) && name.ends_with(suffix) && name.size() > prefix.size() + suffix.size() &&
+         is_number(name.substr(2, name.size() - prefix.size() - suffix.size()));
+}
+
+// "shard-00001-model-00001-of-00004.safetensors"
+bool is_hf_shard(std::string_view name) {
+  return name.starts_with("shard-") && name.find("-model-") != name.npos && name.ends_with(".safetensors");
+}
+
+// "model_0.pt"
+bool is_item_of_rank(std::string_view name) {
+  if (!name.ends_with(".pt")) return false;
+  const auto stem = name.substr(0, name.size() - 3);
+  return stem.rfind('_') != stem.npos && is_number(stem.substr(stem.rfind('_') + 1));
+}
+
+bool is_torch_name(std::string_view name) {
+  return name.ends_with(".pt") || name.ends_with(".pth") || name.ends_with(".ckpt") || name.ends_with(".bin");
+}
+
+bool is_deepspeed_name(std::string_view name) {
+  return name.find("zero_pp_rank_") != name.npos || name.starts_with("global_step");
+}
+
+bool is_megatron_json(const Folder& folder) {
+  return folder.head("metadata.json", 64 << 10).find("\"sharded_backend\"") != std::string::npos;
+}
+
+void refuse_lost_metadata(const Folder& folder) {
+  const auto shard = folder.first(is_shard);
+  if (folder.first([](std::string_view name) { return name == ".metadata.tmp"; }) == ".metadata.tmp") {
+    fail(kUnsupported,
+         "{} is a DCP directory whose save did not finish: it has a .metadata.tmp and no .metadata; use an "
+         "older checkpoint",
+         folder.path());
+  }
+  if (shard.empty()) return;
+  fail(kUnsupported,
+       "{} has shards ({}, …) but no .metadata: the save did not finish or the file was lost, and without it "
+       "nothing says which tensors the shards make up",
+       folder.path(), shard);
+}
+
+bool has_hf_shards(FileSystem& files, const Folder& folder) {
+  if (!folder.first(is_hf_shard).empty()) return true;
+  if (!folder.has_directory("sharded")) return false;
+  return !Folder(files, folder.at("sharded")).first(is_hf_shard).empty();
+}
+
+void refuse_other_kinds(FileSystem& files, const Folder& folder) {
+  const auto& path = folder.path();
+  if (const auto name = folder.first(is_per_rank_metadata); !name.empty()) {
+    fail(kUnsupported,
+         "{} was saved with one metadata file a rank ({}, …; use_collectives=False): Cairn reads DCP "
+         "directories with one .metadata only",
+         path, name);
+  }
+  if (has_hf_shards(files, folder)) {
+    fail(kUnsupported,
+         "{} is in Hugging Face's DCP format (shard-*-model-*.safetensors, no .metadata); Cairn does not "
+         "read this kind yet",
+         path);
+  }
+  if (folder.has_file("metadata.pkl") && !folder.first(is_item_of_rank).empty()) {
+    fail(kUnsupported,
+         "{} is a torch_checkpointing directory (metadata.pkl beside one .pt file an item and rank); Cairn "
+         "does not read this kind",
+         path);
+  }
+  if (const auto name = folder.first(is_deepspeed_name); !name.empty()) {
+    fail(kUnsupported, "{} is a DeepSpeed checkpoint ({}, …); Cairn does not read this kind", path, name);
+  }
+  if (folder.has_file("common.pt") && is_megatron_json(folder)) {
+    fail(kUnsupported, "{} is a Megatron checkpoint without a .metadata; Cairn does not read this kind",
+         path);
+  }
+  if (folder.has_file("meta.pt") && folder.count(is_torch_name) == 1) {
+    fail(kUnsupported, "{} has the meta.pt of a Lightning sharded checkpoint, but no .metadata", path);
+  }
+}
+
+}  // namespace
+
+void refuse_more_than_dcp(const Folder& folder) {
+  const auto& path = folder.path();
+  if (folder.has_file("meta.pt")) {
+    fail(kUnsupported,
+         "{} is a Lightning sharded checkpoint: what is in its meta.pt (epoch, loops, callbacks, …) would be "
+         "lost if it were read as a bare DCP directory; Cairn does not read this kind yet",
+         path);
+  }
+  if (folder.has_file("common.pt") || is_megatron_json(folder)) {
+    fail(kUnsupported,
+         "{} is a Megatron torch_dist checkpoint: what is in its common.pt would be lost if it were read as "
+         "a bare DCP directory; Cairn does not read this kind yet",
+         path);
+  }
+  // The class of the pickled object is the first thing named in it.
+  if (folder.head(".metadata", 512).find("bytecheckpoint") != std::string::npos) {
+    fail(kUnsupported,
+         "{} is a ByteCheckpoint directory: its .metadata and .distcp files are not those of PyTorch, and "
+         "Cairn does not read them",
+         path);
+  }
+}
+
+void refuse_other_sharded(FileSystem& files, const Folder& folder) {
+  refuse_other_kinds(files, folder);
+  refuse_lost_metadata(folder);
+}
+
+void refuse_plain_files(const Folder& folder) {
+  const auto is_safetensors = [](std::string_view name) { return name.ends_with(".safetensors"); };
+  if (const auto name = folder.first(is_safetensors); !name.empty()) {
+    fail(kUnsupported,
+         "{} holds safetensors files ({}, …), no DCP checkpoint; Cairn does not read this kind yet",
+         folder.path(), name);
+  }
+  if (const auto name = folder.first(is_torch_name); !name.empty()) {
+    fail(kUnsupported,
+         "{} holds torch files ({}, …) but no .metadata: it is no DCP checkpoint, and Cairn does not read "
+         "torch files yet",
+         folder.path(), name);
+  }
+}
+
+void refuse_file(FileSystem& files, const std::string& path) {
+  const auto slash = path.rfind('/');
+  const auto directory =
+      slash == path.npos ? std::string(".") : path.substr(0, std::max<std::size_t>(slash, 1));
+  const auto name = path.substr(slash == path.npos ? 0 : slash + 1);
+  const auto beside = files.status(joined(directory, ".metadata"));
+  if (beside && beside->type == FileType::regular && (is_shard(name) || name == ".metadata")) {
+    fail(kUnsupported, "{} is one file of a DCP directory; pass {}", path, directory);
+  }
+  const auto kind = file_kind(files, path);
+  if (kind.empty())
+    fail(kUnsupported, "{} is no checkpoint that Cairn knows; a DCP directory is needed", path);
+  fail(kUnsupported, "{} is {}; Cairn reads DCP directories only so far", path, kind);
+}
+
+}  // namespace cairn::layout
