@@ -50,13 +50,17 @@ class _Pickler(pickle.Pickler):
         return value.key if isinstance(value, _Stored) else None
 
 
-def torch_archive(value, storages=(), stem="archive"):
-    """What torch.save writes for `value`."""
+def pickled(value):
     data = io.BytesIO()
     _Pickler(data, 2).dump(value)
+    return data.getvalue()
+
+
+def torch_archive(value, storages=(), stem="archive"):
+    """What torch.save writes for `value`."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
-        archive.writestr(f"{stem}/data.pkl", data.getvalue())
+        archive.writestr(f"{stem}/data.pkl", pickled(value))
         archive.writestr(f"{stem}/byteorder", "little")
         for i, payload in enumerate(storages):
             archive.writestr(f"{stem}/data/{i}", payload)
@@ -64,9 +68,12 @@ def torch_archive(value, storages=(), stem="archive"):
     return out.getvalue()
 
 
+def tensor_of(element_type, shape):
+    return _TensorOf(_Stored(STORAGES[element_type][0], element_count(shape)), shape)
+
+
 def tensor_item(element_type, shape, payload):
-    kind, size = STORAGES[element_type]
-    return torch_archive(_TensorOf(_Stored(kind, len(payload) // size), shape), [payload])
+    return torch_archive(tensor_of(element_type, shape), [payload])
 
 
 def conjugate_item(shape, payload):
