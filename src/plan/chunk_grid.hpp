@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The chunks of one tensor: do they tile it, and which of them meet a box. Pure. No arrangement of n chunks
-// costs more than O(n * 2^d * log n), d counting only the dimensions that are cut.
+// costs the check more than O(n * 2^d * log n), d counting only the dimensions that are cut.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,8 @@ class ChunkGrid {
 class ChunkIndex {
  public:
   ChunkIndex(std::span<const std::int64_t> shape, std::size_t count, const BoxAt& box_at);
-  /// Visits each non-empty box that meets `wanted`, in no promised order. The index keeps `box_at`.
+  /// Visits each non-empty box that meets `wanted`, in no promised order. The index keeps `box_at`. A query
+  /// costs O(log n) and what it finds; where the boxes are no grid, all that meet it in the swept dimension.
   void for_each_overlap(BoxView wanted, const std::function<void(std::size_t)>& visit) const;
 
  private:

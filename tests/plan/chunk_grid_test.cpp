@@ -118,6 +118,33 @@ TEST(Tiling, ManyCutDimensionsDoNotExplode) {
   EXPECT_THROW(find_tiling_fault(shape, boxes.size(), over(boxes)), Error);
 }
 
+// Arrangements that are no grid, and faults among many boxes. Searching pairs would take minutes.
+TEST(Tiling, NoArrangementTurnsQuadratic) {
+  constexpr std::int64_t n = 50000;
+  std::mt19937 random(7);
+  const auto fault_of = [](const Shape& shape, const std::vector<Box>& boxes) {
+    return find_tiling_fault(shape, boxes.size(), over(boxes));
+  };
+  std::vector<Box> stairs, skew, bars, nested, same(n, {{0, 0}, {4, 4}});
+  for (std::int64_t i = 0; i < n; ++i) {
+    stairs.push_back({{i, 0}, {1, i + 1}});
+    stairs.push_back({{i, i + 1}, {1, n - i}});
+    bars.push_back(i % 2 == 0 ? Box{{i, 0}, {1, n + 1}} : Box{{0, i}, {n, 1}});
+    nested.push_back({{i / 2, i / 2}, {n - i, n - i}});
+  }
+  std::ranges::shuffle(stairs, random);
+  EXPECT_FALSE(fault_of({n, n + 1}, stairs));
+  skew = stairs;
+  skew.pop_back();
+  EXPECT_FALSE(fault_of({n, n + 1}, skew).value().overlap);
+  skew = stairs;
+  skew.push_back(stairs[n]);
+  EXPECT_TRUE(fault_of({n, n + 1}, skew).value().overlap);
+  EXPECT_TRUE(fault_of({n, n + 1}, bars).value().overlap);
+  EXPECT_TRUE(fault_of({n, n}, nested).value().overlap);
+  EXPECT_TRUE(fault_of({4, 4}, same).value().overlap);
+}
+
 TEST(ChunkIndex, FindsExactlyTheBoxesThatMeet) {
   std::mt19937 random(3);
   for (int round = 0; round < 400; ++round) {
