@@ -112,5 +112,21 @@ TEST(Consolidate, ATemporaryThatAppearsLateIsWaitedFor) {
   consolidate(world(), files, checkpoint.options());
 }
 
+// What exists may differ between nodes for a while: one rank asks, the others are told.
+TEST(Consolidate, OnlyTheCoordinatorAsksWhatIsThere) {
+  const SharedCheckpoint checkpoint;
+  FaultyFileSystem files(posix_file_system());
+  if (world().rank() != 0) {
+    for (const Operation operation : {Operation::status, Operation::list, Operation::resolve}) {
+      InjectedFault fault{};
+      fault.operation = operation;
+      fault.error_number = operation == Operation::status ? ENOENT : EIO;
+      files.inject(fault);
+    }
+  }
+  const auto report = consolidate(world(), files, checkpoint.options());
+  EXPECT_EQ(report.written_bytes, report.outputs.at(0).bytes);
+}
+
 }  // namespace
 }  // namespace cairn
