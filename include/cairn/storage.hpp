@@ -73,6 +73,8 @@ class FileSystem {
   /// Like rename, but already_exists when `to` is there; atomic where the file system allows it.
   virtual void rename_no_replace(const std::string& from, const std::string& to) = 0;
   virtual void unlink(const std::string& path) = 0;
+  /// A second name for a file; already_exists when `to` is there, io where the file system has no hard links.
+  virtual void link(const std::string& from, const std::string& to) = 0;
   /// Makes renames and creations in the directory durable.
   virtual void sync_directory(const std::string& path) = 0;
   /// Bytes that an unprivileged writer can still store there.

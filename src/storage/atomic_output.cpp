@@ -105,16 +105,16 @@ void AtomicOutput::claim_temporary() {
 
 bool AtomicOutput::hold(File& created) const {
   try {
-    return lock_new(created) && names_our_file(created);
+    return lock_new(created) && names_our_file(created, temporary_path_);
   } catch (const Error&) {
-    if (names_our_file(created)) files_->unlink(temporary_path_);
+    if (names_our_file(created, temporary_path_)) files_->unlink(temporary_path_);
     throw;
   }
 }
 
-bool AtomicOutput::names_our_file(File& file) const {
+bool AtomicOutput::names_our_file(File& file, const std::string& path) const {
   const auto ours = file.status();
-  const auto named = files_->status(temporary_path_, false);
+  const auto named = files_->status(path, false);
   return named && named->device == ours.device && named->inode == ours.inode;
 }
 
@@ -130,7 +130,7 @@ void AtomicOutput::settle_leftover() const {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     file = look();
   }
-  if (!file || !names_our_file(*file)) return;
+  if (!file || !names_our_file(*file, temporary_path_)) return;
   if (!overwrite_) {
     throw Error(ErrorKind::already_exists, temporary_path_ + ": left behind by a run that was killed",
                 "--overwrite discards it");
@@ -138,22 +138,36 @@ void AtomicOutput::settle_leftover() const {
   files_->unlink(temporary_path_);
 }
 
-void AtomicOutput::publish(bool sync) {
-  if (sync) lock_->sync();
+void AtomicOutput::make_durable() { lock_->sync(); }
+
+void AtomicOutput::show() {
   if (overwrite_) {
     files_->rename(temporary_path_, final_path_);
   } else {
     files_->rename_no_replace(temporary_path_, final_path_);
   }
-  const auto unlocked_at_the_end = std::move(lock_);
+}
+
+void AtomicOutput::settle(bool sync) {
+  lock_.reset();
   on_signal_ = {};
   if (sync) files_->sync_directory(directory_of(final_path_));
+}
+
+void AtomicOutput::withdraw() {
+  if (names_our_file(*lock_, final_path_)) files_->unlink(final_path_);
+}
+
+void AtomicOutput::publish(bool sync) {
+  if (sync) make_durable();
+  show();
+  settle(sync);
 }
 
 void AtomicOutput::discard() {
   const auto unlocked_at_the_end = std::move(lock_);
   if (!unlocked_at_the_end) return;
-  if (names_our_file(*unlocked_at_the_end)) files_->unlink(temporary_path_);
+  if (names_our_file(*unlocked_at_the_end, temporary_path_)) files_->unlink(temporary_path_);
   on_signal_ = {};
 }
 

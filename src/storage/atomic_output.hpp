@@ -39,6 +39,13 @@ class AtomicOutput {
   /// already_exists when the output appeared meanwhile and is not to be overwritten. After a failure the old
   /// output is untouched, except where only making the new name durable failed.
   void publish(bool sync);
+  /// publish() in three steps, for outputs that appear together: everything that can be made durable before;
+  /// the rename; giving up the lock and making the name durable.
+  void make_durable();
+  void show();
+  void settle(bool sync);
+  /// Between show() and settle(): removes the output again, if the name still is what show() renamed.
+  void withdraw();
   /// Removes the temporary. Does nothing after publish() or discard(); publish() is called at most once.
   void discard();
 
@@ -48,7 +55,7 @@ class AtomicOutput {
   void claim_temporary();
   /// False: another run discarded the file before it was locked.
   bool hold(File& created) const;
-  bool names_our_file(File& file) const;
+  bool names_our_file(File& file, const std::string& path) const;
   /// The leftover is gone afterwards, or this throws.
   void settle_leftover() const;
 

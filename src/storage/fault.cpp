@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* operation_names[] = {
     "open",   "create",  "open",   "stat", "list",  "mkdir",     "rename", "unlink", "fsync", "statvfs",
-    "access", "resolve", "statfs", "read", "write", "fallocate", "fsync",  "close",  "lock",
+    "access", "resolve", "statfs", "read", "write", "fallocate", "fsync",  "close",  "lock",  "link",
 };
 static_assert(std::size(operation_names) == operation_count);
 
@@ -181,6 +181,11 @@ void FaultyFileSystem::rename_no_replace(const std::string& from, const std::str
 void FaultyFileSystem::unlink(const std::string& path) {
   pass(Operation::unlink, path);
   inner_.unlink(path);
+}
+
+void FaultyFileSystem::link(const std::string& from, const std::string& to) {
+  pass(Operation::link, from, to);
+  inner_.link(from, to);
 }
 
 void FaultyFileSystem::sync_directory(const std::string& path) {

@@ -37,8 +37,9 @@ enum class Operation : std::uint8_t {
   sync,
   close,
   lock,
+  link,
 };
-constexpr std::size_t operation_count = 19;
+constexpr std::size_t operation_count = 20;
 
 /// What happens to some calls of one operation. The effects can be combined; a call is delayed first.
 struct InjectedFault {
@@ -79,6 +80,7 @@ class FaultyFileSystem final : public FileSystem {
   void rename(const std::string& from, const std::string& to) override;
   void rename_no_replace(const std::string& from, const std::string& to) override;
   void unlink(const std::string& path) override;
+  void link(const std::string& from, const std::string& to) override;
   void sync_directory(const std::string& path) override;
   std::uint64_t free_bytes(const std::string& path) override;
   bool writable_directory(const std::string& path) override;

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The lock of an output's temporary covers the second name of its old output too.
+#include "storage/atomic_outputs.hpp"
+
+#include <algorithm>
+
+#include "base/fail.hpp"
+
+namespace cairn {
+
+std::string old_path_for(const std::string& final_path) {
+  const auto name = final_path.rfind('/') + 1;  // npos + 1 is 0
+  return final_path.substr(0, name) + "." + final_path.substr(name) + ".cairn-old";
+}
+
+AtomicOutputs AtomicOutputs::create(FileSystem& files, const std::vector<Wanted>& wanted, bool overwrite) {
+  AtomicOutputs set(files, overwrite);
+  for (const auto& [path, size] : wanted) {
+    set.outputs_.push_back(AtomicOutput::create(files, path, size, overwrite));
+  }
+  set.kept_.resize(wanted.size());
+  return set;
+}
+
+void AtomicOutputs::publish(bool sync) {
+  if (sync) std::ranges::for_each(outputs_, &AtomicOutput::make_durable);
+  {
+    const SignalsHeld held;
+    show_all();
+  }
+  for (AtomicOutput& output : outputs_) output.settle(sync);
+}
+
+void AtomicOutputs::show_all() {
+  std::vector<std::size_t> shown;
+  try {
+    // what is renamed last needs no way back
+    for (std::size_t i = 1; i < outputs_.size(); ++i) kept_[i] = overwrite_ && keep_old(i);
+    for (std::size_t i = outputs_.size(); i-- > 0;) {
+      outputs_[i].show();
+      shown.push_back(i);
+    }
+  } catch (Error& error) {
+    const std::string lost = put_back(shown);
+    drop_old();
+    if (lost.empty()) throw;
+    throw Error(error.kind(), error.message() + lost, error.hint());
+  }
+  drop_old();
+}
+
+bool AtomicOutputs::keep_old(std::size_t index) const {
+  const std::string& path = outputs_[index].final_path();
+  if (!files_->status(path, false)) return false;
+  const std::string old = old_path_for(path);
+  if (files_->status(old, false)) files_->unlink(old);  // of a run that was killed
+  files_->link(path, old);
+  return true;
+}
+
+std::string AtomicOutputs::put_back(const std::vector<std::size_t>& shown) {
+  std::string lost;
+  for (const std::size_t i : shown) {
+    const std::string& path = outputs_[i].final_path();
+    try {
+      if (kept_[i])
+        files_->rename(old_path_for(path), path);
+      else
+        outputs_[i].withdraw();
+    } catch (const Error& failure) {
+      const auto where = kept_[i] ? fmt::format("; the old one is {}", old_path_for(path)) : std::string();
+      lost += fmt::format("; {} had been replaced already and could not be put back ({}){}", path,
+                          failure.what(), where);
+    }
+    kept_[i] = false;
+  }
+  return lost;
+}
+
+void AtomicOutputs::drop_old() const {
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    if (!kept_[i]) continue;
+    try {
+      files_->unlink(old_path_for(outputs_[i].final_path()));
+    } catch (const Error&) {  // a name too many harms nobody
+    }
+  }
+}
+
+}  // namespace cairn
