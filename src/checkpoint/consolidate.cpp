@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <optional>
 
@@ -8,17 +9,17 @@
 #include "base/fail.hpp"
 #include "base/text.hpp"
 #include "cairn/checkpoint.hpp"
+#include "checkpoint/consolidated_state.hpp"
 #include "checkpoint/consolidation_plan.hpp"
 #include "checkpoint/destination.hpp"
 #include "checkpoint/open_late.hpp"
 #include "checkpoint/process_memory.hpp"
+#include "checkpoint/small_file.hpp"
 #include "engine/transfer.hpp"
 #include "formats/dcp/source.hpp"
 #include "formats/layouts.hpp"
-#include "formats/torch_file/state_pickle.hpp"
 #include "parallel/agree.hpp"
-#include "pickle/globals.hpp"
-#include "storage/atomic_output.hpp"
+#include "storage/atomic_outputs.hpp"
 
 namespace cairn {
 namespace {
@@ -38,7 +39,7 @@ class Consolidation {
       : comm_(comm), files_(files), options_(options), begin_(std::chrono::steady_clock::now()) {}
 
   ConsolidateReport run() {
-    on_all_ranks("checking the options", comm_, [&] { choose_threads(); });
+    on_all_ranks("checking the options", comm_, [&] { check_options(); });
     const Bytes message = on_root("preparing", comm_, kRoot, [&] { return prepare(); });
     on_all_ranks("opening the output", comm_, [&] { open(message); });
     on_all_ranks("copying", comm_, [&] { copy(); });
@@ -51,7 +52,14 @@ class Consolidation {
  private:
   bool is_root() const { return comm_.rank() == kRoot; }
 
-  void choose_threads() {
+  void check_options() {
+    if (!std::has_single_bit(options_.alignment) || options_.alignment < 64 || options_.alignment > 32768) {
+      fail(ErrorKind::invalid_argument, "an alignment of {}: a power of two from 64 to 32768 is needed",
+           options_.alignment);
+    }
+    if (options_.copy == CopyMode::kernel) {
+      fail(ErrorKind::invalid_argument, "copying by the kernel is not built");
+    }
     const auto room = options_.max_memory / kBufferBytesPerThread;
     if (room == 0) {
       fail(ErrorKind::invalid_argument, "a memory cap of {} bytes is too small: {} expected at least",
@@ -73,44 +81,41 @@ class Consolidation {
     faults.throw_if_any(plan_.directory);
     if (!located.note.empty()) report_.warnings.push_back(located.note);
     report_.warnings.insert(report_.warnings.end(), metadata.notes.begin(), metadata.notes.end());
-    make_state(std::move(metadata.catalog), metadata.metadata_bytes);
+    source_.emplace(files_, plan_.directory, std::move(metadata.catalog));
+    state_ = consolidate_state(*source_, options_, file, metadata.metadata_bytes);
+    report_.warnings.insert(report_.warnings.end(), state_.warnings.begin(), state_.warnings.end());
+    report_.skipped = std::move(state_.skipped);
     plan_.archive_name = zip::archive_name(file);
-    plan_.pickle_bytes = state_pickle_.size();
+    plan_.alignment = options_.alignment;
+    plan_.pickle_bytes = state_.main.pickle.size();
+    plan_.contents = std::move(state_.main.storages);
     layout_.emplace(plan_.layout());
-    prepare_directory(files_, file, layout_->file_size(), options_.overwrite);
-    output_.emplace(AtomicOutput::create(files_, file, layout_->file_size(), options_.overwrite));
-    plan_.temporary_path = output_->temporary_path();
+    create_outputs(file);
+    plan_.temporary_path = (*outputs_)[0].temporary_path();
     return comm_.size() > 1 ? plan_.encode(source_->catalog()) : Bytes();
   }
 
-  void make_state(Catalog catalog, std::uint64_t metadata_bytes) {
-    source_.emplace(files_, plan_.directory, std::move(catalog));
-    const Catalog& held = source_->catalog();
-    pickle::Arena arena;
-    std::vector<pickle::Value> objects;
-    for (const ObjectInfo& object : held.objects()) {
-      objects.push_back(source_->read_object(arena, object));
-      warn_if_unsafe(held.name(object), arena, objects.back());
+  void create_outputs(const std::string& file) {
+    std::vector<AtomicOutputs::Wanted> wanted{{file, layout_->file_size()}};
+    const std::string objects_file = objects_path_for(file);
+    if (state_.unsafe_objects) {
+      check_output(files_, plan_.directory, objects_file, options_.overwrite);
+      const FileState& objects = *state_.unsafe_objects;
+      std::vector<std::uint64_t> sizes;
+      for (const RecordContent& content : objects.storages) sizes.push_back(content.bytes);
+      objects_layout_.emplace(zip::archive_name(objects_file), objects.pickle.size(), std::move(sizes),
+                              options_.alignment);
+      wanted.push_back({objects_file, objects_layout_->file_size()});
+    } else if (options_.objects == ObjectPolicy::safe && files_.status(objects_file)) {
+      report_.warnings.push_back(
+          fmt::format("{}: left as it is; no object of this checkpoint needs it", escape_name(objects_file)));
     }
-    const auto find_storage = [&](std::uint32_t object, pickle::Value id) {
-      return source_->find_storage(arena, id, held.objects()[object]);
-    };
-    auto state = torch_file::pickle_state(held, arena, objects, metadata_bytes, find_storage);
-    const auto tensors = std::ranges::count_if(state.storages, &RecordContent::is_tensor);
-    if (static_cast<std::size_t>(tensors) != held.tensors().size()) {
-      fail(ErrorKind::mismatch, "{} tensors would be written, {} expected", tensors, held.tensors().size());
+    std::uint64_t bytes = 0;  // of this output and those that follow
+    for (std::size_t i = wanted.size(); i-- > 0;) {
+      bytes += wanted[i].size;
+      prepare_directory(files_, wanted[i].path, bytes, options_.overwrite);
     }
-    state_pickle_ = std::move(state.pickle);
-    plan_.contents = std::move(state.storages);
-  }
-
-  void warn_if_unsafe(std::string_view name, const pickle::Arena& arena, pickle::Value value) {
-    const auto parts = pickle::unsafe_parts(arena, value);
-    if (parts.empty()) return;
-    std::string text;
-    for (const auto& part : parts) text += (text.empty() ? "" : ", ") + escape_name(part);
-    report_.warnings.push_back(fmt::format(
-        "'{}' needs {}: the file opens with torch.load(weights_only=False) only", escape_name(name), text));
+    outputs_.emplace(AtomicOutputs::create(files_, wanted, options_.overwrite));
   }
 
   // --- all ranks ------------------------------------------------------------------------------------------
@@ -178,19 +183,35 @@ class Consolidation {
     compare_storages(*source_, std::move(read), report_.verified_bytes);
     const auto crcs = record_crcs(std::move(written), plan_.record_bytes());
     write_closing(crcs);
-    output_->publish(options_.sync);
-    report_.outputs.push_back({output_->final_path(), layout_->file_size(),
-                               source_->catalog().tensors().size(), source_->catalog().objects().size()});
-    check_published();
+    report_output(0, layout_->file_size(), state_.main);
+    if (state_.unsafe_objects) write_objects();
+    outputs_->publish(options_.sync);
+    std::ranges::for_each(report_.outputs, [this](const OutputReport& output) { check_published(output); });
     return encode_report();
+  }
+
+  void report_output(std::size_t index, std::uint64_t bytes, const FileState& state) {
+    report_.outputs.push_back({(*outputs_)[index].final_path(), bytes, state.tensors, state.objects});
+  }
+
+  void write_objects() {
+    const auto& objects = *state_.unsafe_objects;
+    const auto read_before = source_->read_bytes();
+    const auto file = files_.open_write((*outputs_)[1].temporary_path());
+    write_small_file(*file, *objects_layout_, objects.pickle, objects.storages, *source_);
+    if (options_.sync) file->sync();
+    file->close();
+    report_.read_bytes += source_->read_bytes() - read_before;
+    report_.written_bytes += objects_layout_->file_size();
+    report_output(1, objects_layout_->file_size(), objects);
   }
 
   void write_closing(const std::vector<std::uint32_t>& crcs) {
     const auto file = files_.open_write(plan_.temporary_path);
-    file->write(0, layout_->head(state_pickle_));
+    file->write(0, layout_->head(state_.main.pickle));
     write_split_backs(crcs, *file);
     std::uint64_t at = layout_->region().end;
-    layout_->write_tail(state_pickle_, crcs, [&](std::span<const std::byte> bytes) {
+    layout_->write_tail(state_.main.pickle, crcs, [&](std::span<const std::byte> bytes) {
       file->write(at, bytes);
       at += bytes.size();
     });
@@ -216,11 +237,11 @@ class Consolidation {
   }
 
   // Success must mean that the file is there.
-  void check_published() const {
-    const auto status = files_.status(report_.outputs.front().path);
-    if (status && status->size == layout_->file_size()) return;
-    fail(ErrorKind::io, "{}: {} bytes found after publishing, {} expected", report_.outputs.front().path,
-         status ? status->size : 0, layout_->file_size());
+  void check_published(const OutputReport& output) const {
+    const auto status = files_.status(output.path);
+    if (status && status->size == output.bytes) return;
+    fail(ErrorKind::io, "{}: {} bytes found after publishing, {} expected", output.path,
+         status ? status->size : 0, output.bytes);
   }
 
   Bytes encode_report() const {
@@ -229,32 +250,49 @@ class Consolidation {
       out.write<std::uint64_t>(value.size());
       out.text(value);
     };
-    const OutputReport& output = report_.outputs.front();
-    text(output.path);
+    const auto texts = [&](const std::vector<std::string>& values) {
+      out.write<std::uint64_t>(values.size());
+      std::ranges::for_each(values, text);
+    };
+    out.write<std::uint64_t>(report_.outputs.size());
+    for (const auto& [path, bytes, tensors, objects] : report_.outputs) {
+      text(path);
+      for (const std::uint64_t number : {bytes, tensors, objects}) out.write(number);
+    }
     for (const std::uint64_t number :
-         {output.bytes, output.tensors, output.objects, report_.read_bytes, report_.written_bytes,
-          report_.verified_bytes, report_.peak_rss_bytes}) {
+         {report_.read_bytes, report_.written_bytes, report_.verified_bytes, report_.peak_rss_bytes}) {
       out.write(number);
     }
     out.write<std::int32_t>(threads_);
     out.write(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count());
-    for (const auto& warning : report_.warnings) text(warning);
+    texts(report_.skipped);
+    texts(report_.warnings);
     return out.take();
   }
 
   ConsolidateReport decode_report(const Bytes& bytes) const {
     ByteReader in(bytes, "report");
     ConsolidateReport report;
-    OutputReport output;
-    output.path = in.text(in.read<std::uint64_t>());
-    for (std::uint64_t* number : {&output.bytes, &output.tensors, &output.objects, &report.read_bytes,
-                                  &report.written_bytes, &report.verified_bytes, &report.peak_rss_bytes}) {
+    const auto text = [&] { return std::string(in.text(in.read<std::uint64_t>())); };
+    const auto texts = [&] {
+      std::vector<std::string> values;
+      for (auto left = in.read<std::uint64_t>(); left > 0; --left) values.push_back(text());
+      return values;
+    };
+    for (auto left = in.read<std::uint64_t>(); left > 0; --left) {
+      OutputReport output{text(), 0, 0, 0};
+      for (std::uint64_t* number : {&output.bytes, &output.tensors, &output.objects})
+        *number = in.read<std::uint64_t>();
+      report.outputs.push_back(std::move(output));
+    }
+    for (std::uint64_t* number :
+         {&report.read_bytes, &report.written_bytes, &report.verified_bytes, &report.peak_rss_bytes}) {
       *number = in.read<std::uint64_t>();
     }
-    report.outputs.push_back(output);
     report.threads = in.read<std::int32_t>();
     report.seconds = in.read<double>();
-    while (!in.at_end()) report.warnings.emplace_back(in.text(in.read<std::uint64_t>()));
+    report.skipped = texts();
+    report.warnings = texts();
     report.ranks = comm_.size();
     report.synced = options_.sync;
     return report;
@@ -273,8 +311,9 @@ class Consolidation {
   Share share_;
 
   // the coordinator's
-  Bytes state_pickle_;
-  std::optional<AtomicOutput> output_;
+  ConsolidatedState state_;
+  std::optional<torch_file::Layout> objects_layout_;
+  std::optional<AtomicOutputs> outputs_;
   ConsolidateReport report_;
 };
 

@@ -23,13 +23,16 @@ std::vector<std::uint64_t> ConsolidationPlan::record_bytes() const {
   return sizes;
 }
 
-torch_file::Layout ConsolidationPlan::layout() const { return {archive_name, pickle_bytes, record_bytes()}; }
+torch_file::Layout ConsolidationPlan::layout() const {
+  return {archive_name, pickle_bytes, record_bytes(), alignment};
+}
 
 std::vector<std::byte> ConsolidationPlan::encode(const Catalog& catalog) const {
   ByteWriter out;
   write_text(out, directory);
   write_text(out, temporary_path);
   write_text(out, archive_name);
+  out.write(alignment);
   out.write(pickle_bytes);
   out.write<std::uint64_t>(contents.size());
   for (const RecordContent& content : contents) {
@@ -49,6 +52,7 @@ ConsolidationPlan ConsolidationPlan::decode(std::span<const std::byte> bytes, Ca
   plan.directory = read_text(in);
   plan.temporary_path = read_text(in);
   plan.archive_name = read_text(in);
+  plan.alignment = in.read<std::uint32_t>();
   plan.pickle_bytes = in.read<std::uint64_t>();
   const auto count = in.read<std::uint64_t>();
   for (std::uint64_t i = 0; i < count; ++i) {

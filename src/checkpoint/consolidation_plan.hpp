@@ -16,6 +16,7 @@ struct ConsolidationPlan {
   std::string directory;       ///< the source
   std::string temporary_path;  ///< created by the coordinator, opened by all
   std::string archive_name;
+  std::uint32_t alignment = 64;
   std::uint64_t pickle_bytes = 0;
   std::vector<RecordContent> contents;  ///< of data/0, data/1, …
 

@@ -30,16 +30,10 @@ bool is_within(const std::string& path, const std::string& directory) {
 
 }  // namespace
 
-std::string choose_destination(FileSystem& files, const std::string& source, const std::string& destination,
-                               bool overwrite) {
-  if (destination.empty()) fail(ErrorKind::invalid_argument, "no destination was given");
-  std::string file = destination;
-  const auto given = files.status(destination);
-  if (destination.ends_with('/') || (given && given->type == FileType::directory)) {
-    while (file.size() > 1 && file.ends_with('/')) file.pop_back();
-    file += file.ends_with('/') ? "model.pth" : "/model.pth";
-  }
-  if (is_within(existing_ancestor(files, file), files.resolve(source))) {
+void check_output(FileSystem& files, const std::string& source, const std::string& file, bool overwrite) {
+  const auto link = files.status(file, false);
+  const std::string place = link && link->type == FileType::symlink ? files.resolve(file) : file;
+  if (is_within(existing_ancestor(files, place), files.resolve(source))) {
     throw Error(ErrorKind::mismatch,
                 fmt::format("{}: the output would lie inside the checkpoint {}", escape_name(file),
                             escape_name(source)),
@@ -53,6 +47,18 @@ std::string choose_destination(FileSystem& files, const std::string& source, con
     throw Error(ErrorKind::already_exists, fmt::format("{}: the output exists", escape_name(file)),
                 "use --overwrite to replace it");
   }
+}
+
+std::string choose_destination(FileSystem& files, const std::string& source, const std::string& destination,
+                               bool overwrite) {
+  if (destination.empty()) fail(ErrorKind::invalid_argument, "no destination was given");
+  std::string file = destination;
+  const auto given = files.status(destination);
+  if (destination.ends_with('/') || (given && given->type == FileType::directory)) {
+    while (file.size() > 1 && file.ends_with('/')) file.pop_back();
+    file += file.ends_with('/') ? "model.pth" : "/model.pth";
+  }
+  check_output(files, source, file, overwrite);
   return file;
 }
 

@@ -9,10 +9,13 @@
 
 namespace cairn {
 
+/// Throws io when something is at `file` that is no regular file, mismatch when `file` (a symlink: what it
+/// points to) lies inside `source` (a directory), already_exists when a file is there and `overwrite` is
+/// false.
+void check_output(FileSystem& files, const std::string& source, const std::string& file, bool overwrite);
+
 /// The file to write for `destination`: itself; or model.pth in it when it is a directory or ends in '/'.
-/// Throws invalid_argument when empty, io when something that is neither a regular file nor a directory is
-/// there, mismatch when it lies inside `source` (a directory), already_exists when a file is there and
-/// `overwrite` is false.
+/// Throws invalid_argument when empty, and as check_output does.
 std::string choose_destination(FileSystem& files, const std::string& source, const std::string& destination,
                                bool overwrite);
 

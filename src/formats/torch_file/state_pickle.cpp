@@ -19,13 +19,13 @@ using pickle::Value;
 
 class StatePickler {
  public:
-  StatePickler(const Catalog& catalog, Arena& arena, const std::vector<Value>& objects,
-               const FindStorage& find_storage)
-      : catalog_(catalog), arena_(arena), objects_(objects), find_storage_(find_storage) {}
+  StatePickler(const Catalog& catalog, const StateShape& shape, Arena& arena,
+               const std::vector<Value>& objects, const FindStorage& find_storage)
+      : catalog_(catalog), shape_(shape), arena_(arena), objects_(objects), find_storage_(find_storage) {}
 
   StatePickle run(std::uint64_t max_padding) {
-    StateTree tree(catalog_, max_padding);
-    for (std::uint32_t i = 0; i < catalog_.entries().size(); ++i) tree.add(i);
+    StateTree tree(catalog_, shape_.flat, max_padding);
+    for (const std::uint32_t entry : shape_.entries) tree.add(entry);
     const Value root = tree.build(arena_, leaf_values(), strings());
     make_words();
     ByteWriter out;
@@ -50,10 +50,11 @@ class StatePickler {
   }
 
   std::vector<Value> leaf_values() {
-    std::vector<Value> values;
-    for (const Entry& entry : catalog_.entries()) {
+    std::vector<Value> values(catalog_.entries().size());
+    for (const std::uint32_t index : shape_.entries) {
+      const Entry& entry = catalog_.entries()[index];
       if (!entry.is_tensor) find_storages(entry.index);
-      values.push_back(entry.is_tensor ? tensor_value(entry.index) : objects_[entry.index]);
+      values[index] = entry.is_tensor ? tensor_value(entry.index) : objects_[entry.index];
     }
     return values;
   }
@@ -122,6 +123,7 @@ class StatePickler {
   }
 
   const Catalog& catalog_;
+  const StateShape& shape_;
   Arena& arena_;
   const std::vector<Value>& objects_;
   const FindStorage& find_storage_;
@@ -135,9 +137,10 @@ class StatePickler {
 
 }  // namespace
 
-StatePickle pickle_state(const Catalog& catalog, Arena& arena, const std::vector<Value>& objects,
-                         std::uint64_t max_padding, const FindStorage& find_storage) {
-  return StatePickler(catalog, arena, objects, find_storage).run(max_padding);
+StatePickle pickle_state(const Catalog& catalog, const StateShape& shape, Arena& arena,
+                         const std::vector<Value>& objects, std::uint64_t max_padding,
+                         const FindStorage& find_storage) {
+  return StatePickler(catalog, shape, arena, objects, find_storage).run(max_padding);
 }
 
 }  // namespace cairn::torch_file

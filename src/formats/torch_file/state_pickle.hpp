@@ -14,6 +14,12 @@
 
 namespace cairn::torch_file {
 
+/// The part of a catalogue that makes up one file.
+struct StateShape {
+  std::vector<std::uint32_t> entries;  ///< indices into catalog.entries(), ascending
+  bool flat = false;                   ///< names as keys, instead of the recorded nesting
+};
+
 struct StatePickle {
   Bytes pickle;
   std::vector<RecordContent> storages;  ///< record data/<index>
@@ -22,10 +28,11 @@ struct StatePickle {
 /// Where the storage lies that a persistent node of an object (index into catalog.objects()) names.
 using FindStorage = std::function<RecordContent(std::uint32_t object, pickle::Value id)>;
 
-/// Pickles the nested state. `objects` holds the value of each object of the catalogue, in `arena`. Storages
-/// are numbered in pickling order; storages that an object shares stay shared. Throws corrupt for paths that
-/// collide. `max_padding`: see StateTree.
-StatePickle pickle_state(const Catalog& catalog, pickle::Arena& arena,
+/// Pickles the state as if the catalogue held the shape's entries only. `objects` has a value for each object
+/// of the catalogue, in `arena`; those of other entries are not looked at. Storages are numbered in pickling
+/// order; storages that an object shares stay shared. Throws corrupt for paths that collide. `max_padding`:
+/// see StateTree.
+StatePickle pickle_state(const Catalog& catalog, const StateShape& shape, pickle::Arena& arena,
                          const std::vector<pickle::Value>& objects, std::uint64_t max_padding,
                          const FindStorage& find_storage);
 

@@ -20,8 +20,8 @@ std::size_t StateTree::ChildKeyHash::operator()(const ChildKey& key) const {
   return (text ^ place * 0x9e3779b97f4a7c15u) * 0xff51afd7ed558ccdu >> 7;
 }
 
-StateTree::StateTree(const Catalog& catalog, std::uint64_t max_padding)
-    : catalog_(catalog), padding_left_(max_padding) {
+StateTree::StateTree(const Catalog& catalog, bool flat, std::uint64_t max_padding)
+    : catalog_(catalog), flat_(flat), padding_left_(max_padding) {
   nodes_.push_back({Kind::dict, 0});
 }
 
@@ -29,8 +29,9 @@ void StateTree::add(std::uint32_t index) {
   const Entry& entry = catalog_.entries()[index];
   const StringId name =
       entry.is_tensor ? catalog_.tensors()[entry.index].name : catalog_.objects()[entry.index].name;
-  const PathStep flat{name, false};
-  const std::span<const PathStep> path = entry.has_path ? catalog_.path(entry) : std::span(&flat, 1);
+  const PathStep whole{name, false};
+  const std::span<const PathStep> path =
+      entry.has_path && !flat_ ? catalog_.path(entry) : std::span(&whole, 1);
   if (path.size() > kMaxDepth) {
     fail(ErrorKind::unsupported, "the path of '{}' has {} steps, at most {} expected",
          escape_name(catalog_.name(entry)), path.size(), kMaxDepth);

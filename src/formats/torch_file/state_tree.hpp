@@ -13,11 +13,11 @@
 namespace cairn::torch_file {
 
 /// Values are set along paths; a path's steps make dicts (a key follows) and lists (a position follows, gaps
-/// are None). Keys keep their order of first appearance.
+/// are None). Keys keep their order of first appearance. Flat: the names are the keys of one dict.
 class StateTree {
  public:
   /// `max_padding` bounds the None values that all lists together may be padded with.
-  StateTree(const Catalog& catalog, std::uint64_t max_padding);
+  StateTree(const Catalog& catalog, bool flat, std::uint64_t max_padding);
 
   /// Sets the leaf of this entry (index into catalog().entries()). Throws corrupt, naming both names, when
   /// two entries have one path, when a leaf lies under a leaf, or when one container would be dict and list.
@@ -54,6 +54,7 @@ class StateTree {
   std::vector<std::uint32_t> children(std::uint32_t node) const;
 
   const Catalog& catalog_;
+  bool flat_;
   std::uint64_t padding_left_;
   std::vector<Node> nodes_;
   std::unordered_map<ChildKey, std::uint32_t, ChildKeyHash> lookup_;
