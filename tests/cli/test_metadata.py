@@ -56,6 +56,23 @@ class Fixtures(CliTest):
                     self.assert_only(self.folder, "source")
                     self.assertIn(self.cairn("ls", self.source, preexec_fn=bounded, timeout=20).returncode, (0, 1))
 
+    def test_every_era_consolidates_to_the_same_bytes(self):
+        """Old class and module names, absent fields, attributes nobody knows: the values are the same."""
+        standins = tiny_checkpoint.standins
+        modern = self.consolidated("modern")
+        for name, fields in {"shard era": {"era": standins.SHARD_ERA}, "middle era": {"era": standins.MIDDLE_ERA}, "no version": {"version": None},
+                             "unknown attributes": {"extra": {"future": {"a": [1, (2,)]}}}, "transforms": {"transforms": True},
+                             "storage meta": {"storage_meta": {"checkpoint_id": pathlib.PosixPath("x"), "save_id": None, "modules": []}}}.items():
+            with self.subTest(metadata=name):
+                self.assertEqual(self.consolidated(name, **fields), modern)
+
+    def consolidated(self, name, **fields):
+        source, target = self.folder / name, self.folder / f"{name}.out" / "m.pth"
+        tiny_checkpoint.small(source, **fields)
+        self.assert_success(self.cairn("verify", "--metadata-only", "--quiet", source))
+        self.assert_success(self.cairn("consolidate", "--no-sync", "--quiet", source, target))
+        return target.read_bytes()
+
     def test_system_pythons_pickle_is_read(self):
         """The fixtures hold both enum forms; this one comes from the Python that runs the tests."""
         source = tiny_checkpoint.small(self.folder / "native")

@@ -130,24 +130,24 @@ class Directory:
         self.paths[name] = path or (name,)
         return self
 
-    def write(self, **fields):
+    def write(self, era=standins.MODERN_ERA, **fields):
         for name, content in self.files.items():
             target = self.path / name
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(content)
-        metadata = standins.build(standins.MODERN_ERA, self.tensors, self.objects, self.paths, **{"version": "1.0.0", **fields})
+        metadata = standins.build(era, self.tensors, self.objects, self.paths, **{"version": "1.0.0", **fields})
         (self.path / ".metadata").write_bytes(standins.dumps(metadata))
         return self.path
 
 
-def small(path):
+def small(path, **fields):
     """Two ranks, two tensors, two objects; 5 × 3, 4 and their elements numbered."""
     directory = Directory(path)
     directory.object("step", 7)
     directory.tensor(*rows("net.weight", (5, 3), [3], ["__0_0.distcp", "__1_0.distcp"]), path=("net", "weight"))
     directory.tensor(*rows("net.bias", (4,), [], ["__1_0.distcp"]), path=("net", "bias"))
     directory.object("note", "text", "__1_0.distcp")
-    return directory.write()
+    return directory.write(**fields)
 
 
 def large(path, mib):
