@@ -22,6 +22,7 @@ struct Command {
 Command ls_command();
 Command verify_command();
 Command consolidate_command();
+Command bench_command();
 Command version_command();
 
 }  // namespace cairn
