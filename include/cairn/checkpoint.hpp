@@ -25,23 +25,45 @@ struct Listing {
 /// reported together in one corrupt error.
 Listing list_checkpoint(FileSystem& files, const std::string& path);
 
-struct VerifyReport {
-  FaultList faults;
-  std::uint64_t tensors = 0, objects = 0, chunks = 0, files = 0;
-  std::uint64_t payload_bytes = 0;    ///< of all tensors
-  std::vector<std::string> warnings;  ///< shard files that nothing refers to, leftovers, notes
-};
-
-/// Local. Structural check of a DCP directory from its metadata and one stat a shard: names, bounds, ndim,
-/// tiling, every item inside its file. Reads no payload. Throws as list_checkpoint does when there is nothing
-/// that can be checked; everything else is a fault in the report.
-VerifyReport verify_structure(FileSystem& files, const std::string& path);
-
 /// Bytes moved so far by this rank, of the bytes this rank has to move. Called from one thread, a few times a
 /// second at most.
 struct Progress {
   std::uint64_t done_bytes, total_bytes;
 };
+
+struct VerifyOptions {
+  std::string path;  ///< whatever locate_for_verify takes: DCP directory, torch file, tree of several
+  bool metadata_only = false;              ///< structure only, no payload is read
+  bool strict = false;                     ///< an item without a CRC is a fault
+  std::uint64_t max_memory = 64ull << 20;  ///< data buffers of one rank, in bytes
+  int threads = 0;                         ///< as in ConsolidateOptions
+  std::function<void(const Progress&)> progress;
+};
+
+/// The same on all ranks, and the same for any number of ranks and threads but for the figures of the run.
+struct VerifyReport {
+  FaultList faults;                     ///< of the structure first, then by file and place
+  std::vector<std::string> components;  ///< paths of what was checked, one at least
+  std::uint64_t tensors = 0, objects = 0, chunks = 0, files = 0;  ///< of DCP directories
+  std::uint64_t torch_files = 0;
+  std::uint64_t payload_bytes = 0;    ///< of all tensors; of a torch file its size
+  std::uint64_t checked_bytes = 0;    ///< compared with a stored CRC
+  std::uint64_t unchecked_items = 0;  ///< chunks, objects, torch files of which some byte has no stored CRC
+  std::vector<std::string> warnings;  ///< shard files that nothing refers to, leftovers, notes
+  // figures of the run
+  std::uint64_t read_bytes = 0;      ///< over all ranks
+  std::uint64_t peak_rss_bytes = 0;  ///< VmHWM, the largest of all ranks
+  double seconds = 0;
+  int ranks = 1, threads = 1;
+};
+
+/// Collective. Proves that everything at options.path is whole. A DCP directory: what its metadata says makes
+/// sense, every chunk once, every item inside its file; and unless metadata_only, in every item: the zip
+/// records byte by byte, every stored CRC-32, dtype, shape and storage as its pickle says against the
+/// metadata. A torch file: the records, the CRCs, every storage that its pickle names. What is wrong is a
+/// fault in the report; what cannot be found out is an Error on all ranks: nothing there, a kind that is not
+/// read, damaged metadata of a directory that is checked alone, a failure of the file system.
+VerifyReport verify(Communicator& comm, FileSystem& files, const VerifyOptions& options);
 
 /// What becomes of values that are no tensors.
 enum class ObjectPolicy : std::uint8_t {

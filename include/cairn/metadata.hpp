@@ -137,6 +137,8 @@ class FaultList {
  public:
   explicit FaultList(std::size_t limit = 1000) : limit_(limit) {}
   void add(Fault fault);
+  /// Counts faults that were not kept elsewhere.
+  void add_unlisted(std::size_t count) { count_ += count; }
   bool empty() const { return count_ == 0; }
   std::size_t count() const { return count_; }
   std::span<const Fault> faults() const { return faults_; }

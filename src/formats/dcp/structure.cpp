@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "formats/dcp/structure.hpp"
+
 #include <algorithm>
 
 #include "base/byte_writer.hpp"
@@ -10,8 +12,6 @@
 
 namespace cairn::dcp {
 namespace {
-
-constexpr std::uint64_t kNoSize = ~std::uint64_t{0};
 
 class StructureCheck {
  public:
@@ -25,6 +25,8 @@ class StructureCheck {
     for (const ObjectInfo& object : catalog_.objects())
       check_item(catalog_.name(object), "the object", object.item);
   }
+
+  std::vector<std::uint64_t> take_sizes() { return std::move(sizes_); }
 
  private:
   std::uint64_t file_size(const std::string& file) {
@@ -120,10 +122,18 @@ DecodedMetadata decode_metadata_file(FileSystem& files, const std::string& direc
   return decode_metadata(bytes, path, faults);
 }
 
-DecodedMetadata read_metadata(FileSystem& files, const std::string& directory, FaultList& faults) {
+DecodedMetadata read_metadata(FileSystem& files, const std::string& directory, FaultList& faults,
+                              std::vector<std::uint64_t>& file_sizes) {
   auto decoded = decode_metadata_file(files, directory, faults);
-  StructureCheck(files, directory, decoded.catalog, faults).run();
+  StructureCheck check(files, directory, decoded.catalog, faults);
+  check.run();
+  file_sizes = check.take_sizes();
   return decoded;
+}
+
+DecodedMetadata read_metadata(FileSystem& files, const std::string& directory, FaultList& faults) {
+  std::vector<std::uint64_t> file_sizes;
+  return read_metadata(files, directory, faults, file_sizes);
 }
 
 }  // namespace cairn::dcp

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
+#include <chrono>
+#include <iterator>
+#include <optional>
+
+#include "base/byte_reader.hpp"
+#include "base/byte_writer.hpp"
+#include "base/fail.hpp"
+#include "base/text.hpp"
+#include "cairn/checkpoint.hpp"
+#include "checkpoint/process_memory.hpp"
+#include "checkpoint/verify_items.hpp"
+#include "checkpoint/verify_outcome.hpp"
+#include "checkpoint/verify_report.hpp"
+#include "checkpoint/verify_structure.hpp"
+#include "checkpoint/verify_worker.hpp"
+#include "engine/transfer.hpp"
+#include "formats/layouts.hpp"
+#include "parallel/agree.hpp"
+
+namespace cairn {
+namespace {
+
+constexpr int kRoot = 0;
+
+class Verification {
+ public:
+  Verification(Communicator& comm, FileSystem& files, const VerifyOptions& options)
+      : comm_(comm), files_(files), options_(options), begin_(std::chrono::steady_clock::now()) {}
+
+  VerifyReport run() {
+    on_all_ranks("checking the options", comm_, [&] { choose_threads(); });
+    const Bytes count = on_root("looking for checkpoints", comm_, kRoot, [&] { return locate(); });
+    const auto components = ByteReader(count, "component count").read<std::uint64_t>();
+    for (std::uint64_t i = 0; i < components; ++i) check_component(i);
+    const Bytes report = on_root("reporting", comm_, kRoot, [&] { return finish(); });
+    return decode_report(report);
+  }
+
+ private:
+  bool is_root() const { return comm_.rank() == kRoot; }
+
+  void choose_threads() {
+    const auto room = options_.max_memory / kVerifyBytesPerThread;
+    if (room == 0) {
+      fail(ErrorKind::invalid_argument, "a memory cap of {} bytes is too small: {} expected at least",
+           options_.max_memory, kVerifyBytesPerThread);
+    }
+    threads_ = options_.threads > 0 ? options_.threads : default_threads(comm_.ranks_on_node());
+    threads_ = static_cast<int>(std::min<std::uint64_t>(static_cast<std::uint64_t>(threads_), room));
+  }
+
+  Bytes locate() {
+    located_ = locate_for_verify(files_, options_.path);
+    ByteWriter out;
+    out.write<std::uint64_t>(located_.size());
+    return out.take();
+  }
+
+  void check_component(std::uint64_t i) {
+    VerifyReport part;  // the coordinator's
+    VerifyTask task;
+    const Bytes message = on_root("checking the structure", comm_, kRoot, [&] {
+      task = check_structure(located_[i], part);
+      return comm_.size() > 1 && !options_.metadata_only ? task.encode() : Bytes();
+    });
+    if (options_.metadata_only) {
+      part.unchecked_items = part.chunks + part.objects + part.torch_files;
+    } else {
+      check_payload(std::move(task), message, part);
+    }
+    if (is_root()) add_part(i, std::move(part));
+  }
+
+  // One of several components whose metadata is damaged does not hide the others.
+  VerifyTask check_structure(const Located& located, VerifyReport& part) {
+    try {
+      return verify_structure(files_, located, part);
+    } catch (const Error& error) {
+      if (located_.size() == 1 || error.kind() != ErrorKind::corrupt) throw;
+      part.components.push_back(located.path);
+      part.faults.add({FaultKind::pickle, {}, ".metadata", 0, error.message()});
+      return {located.kind, located.path, {}, {}};
+    }
+  }
+
+  void check_payload(VerifyTask task, const Bytes& message, VerifyReport& part) {
+    std::optional<VerifyItems> items;
+    VerifyOutcome mine;
+    on_all_ranks("reading the items", comm_, [&] {
+      if (!is_root()) task = VerifyTask::decode(message);
+      items.emplace(task);
+      const ByteRange owned = items->owned(comm_.rank(), comm_.size());
+      mine = check_units(files_, *items, owned, work(*items, owned));
+      mine.peak_rss_bytes = peak_rss_bytes();
+    });
+    const auto theirs = comm_.gather(is_root() ? Bytes() : mine.encode(), kRoot);
+    on_all_ranks("putting the results together", comm_, [&] {
+      if (!is_root()) return;
+      for (std::size_t rank = 1; rank < theirs.size(); ++rank)
+        mine.merge(VerifyOutcome::decode(theirs[rank]));
+      mine.compare_parts(*items);
+      add_outcome(*items, std::move(mine), part);
+    });
+  }
+
+  VerifyWork work(const VerifyItems& items, ByteRange owned) const {
+    VerifyWork work{options_.strict, threads_, {}};
+    if (!options_.progress) return work;
+    std::uint64_t total = 0;
+    for (std::uint64_t i = owned.begin; i < owned.end; ++i) total += items.units()[i].bytes;
+    work.progress = [this, total](std::uint64_t done) { options_.progress({done, total}); };
+    return work;
+  }
+
+  static void add_outcome(const VerifyItems& items, VerifyOutcome outcome, VerifyReport& part) {
+    for (const Fault& fault : items.faults()) part.faults.add(fault);
+    const auto found = outcome.take_faults();
+    for (const auto& one : found) part.faults.add(one.fault);
+    part.faults.add_unlisted(outcome.fault_count() - found.size());
+    part.checked_bytes = outcome.checked_bytes();
+    part.unchecked_items = outcome.unchecked_items;
+    part.read_bytes = outcome.read_bytes;
+    part.peak_rss_bytes = outcome.peak_rss_bytes;
+  }
+
+  // --- coordinator
+  void add_part(std::uint64_t i, VerifyReport part) {
+    const std::string& path = located_[i].path;
+    const bool is_prefixed = path != options_.path && located_[i].kind == Located::Kind::dcp;
+    for (Fault fault : part.faults.faults()) {
+      if (is_prefixed) fault.file = path + "/" + fault.file;
+      if (is_prefixed && !fault.message.starts_with(path)) {
+        fault.message = fmt::format("{}: {}", escape_name(path), fault.message);
+      }
+      report_.faults.add(std::move(fault));
+    }
+    report_.faults.add_unlisted(part.faults.count() - part.faults.faults().size());
+    report_.components.push_back(path);
+    for (const auto number :
+         {&VerifyReport::tensors, &VerifyReport::objects, &VerifyReport::chunks, &VerifyReport::files,
+          &VerifyReport::torch_files, &VerifyReport::payload_bytes, &VerifyReport::checked_bytes,
+          &VerifyReport::unchecked_items, &VerifyReport::read_bytes}) {
+      report_.*number += part.*number;
+    }
+    report_.peak_rss_bytes = std::max({report_.peak_rss_bytes, part.peak_rss_bytes, peak_rss_bytes()});
+    std::ranges::move(part.warnings, std::back_inserter(report_.warnings));
+  }
+
+  Bytes finish() {
+    report_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+    report_.ranks = comm_.size();
+    report_.threads = threads_;
+    return encode_report(report_);
+  }
+
+  Communicator& comm_;
+  FileSystem& files_;
+  const VerifyOptions& options_;
+  const std::chrono::steady_clock::time_point begin_;
+  int threads_ = 1;
+
+  // the coordinator's
+  std::vector<Located> located_;
+  VerifyReport report_;
+};
+
+}  // namespace
+
+VerifyReport verify(Communicator& comm, FileSystem& files, const VerifyOptions& options) {
+  return Verification(comm, files, options).run();
+}
+
+}  // namespace cairn

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What can be told of a checkpoint from its metadata and one stat a file. Local.
+#pragma once
+
+#include "cairn/checkpoint.hpp"
+#include "checkpoint/verify_items.hpp"
+#include "formats/layouts.hpp"
+
+namespace cairn {
+
+/// Checks names, bounds, ndim, tiling, every item inside its file, and counts into `report`; shards that
+/// nothing refers to and leftovers are warnings. Of a torch file: its directory. Throws what cannot be read
+/// at all. Returns what there is to read.
+VerifyTask verify_structure(FileSystem& files, const Located& located, VerifyReport& report);
+
+}  // namespace cairn

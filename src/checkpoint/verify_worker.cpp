@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "checkpoint/verify_worker.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <list>
+#include <mutex>
+#include <thread>
+
+#include "base/fail.hpp"
+#include "formats/dcp/item_check.hpp"
+#include "formats/torch_file/archive_content.hpp"
+#include "storage/file_cache.hpp"
+
+namespace cairn {
+namespace {
+
+using torch_file::ArchiveIndex;
+using torch_file::Findings;
+
+bool is_damage(const Error& error) {
+  return error.kind() == ErrorKind::corrupt || error.kind() == ErrorKind::unsupported;
+}
+
+// The directory of an item that is checked in slices, perhaps by several threads.
+struct OpenArchive {
+  std::uint64_t item;
+  ArchiveIndex index;
+  std::string failure;  // why there is none
+};
+
+// Keeps the last few.
+class OpenArchives {
+ public:
+  explicit OpenArchives(std::size_t most) : most_(most) {}
+
+  std::shared_ptr<const OpenArchive> open(std::uint64_t item, std::uint64_t base, std::uint64_t bytes,
+                                          File& file) {
+    const std::lock_guard lock(mutex_);  // also while reading: the others most likely wait for the same
+    for (const auto& one : open_) {
+      if (one->item == item) return one;
+    }
+    auto made = std::make_shared<OpenArchive>(OpenArchive{item, {}, {}});
+    try {
+      made->index.read([&](std::uint64_t at, std::span<std::byte> into) { file.read(base + at, into); },
+                       bytes);
+    } catch (const Error& error) {
+      if (!is_damage(error)) throw;
+      made->failure = error.message();
+    }
+    if (open_.size() == most_) open_.pop_front();
+    open_.push_back(made);
+    return made;
+  }
+
+ private:
+  const std::size_t most_;
+  std::mutex mutex_;
+  std::list<std::shared_ptr<const OpenArchive>> open_;
+};
+
+struct Shared {
+  const VerifyItems& items;
+  bool strict;
+  FileCache files;
+  OpenArchives archives;
+};
+
+// One thread's part.
+class UnitCheck {
+ public:
+  explicit UnitCheck(Shared& shared) : shared_(shared), reader_(VerifyItems::kSmallBytes) {}
+
+  void check(const VerifyUnit& unit) {
+    const VerifyItem &first = shared_.items.items()[unit.begin], &last = shared_.items.items()[unit.end - 1];
+    const auto file = shared_.files.open(shared_.items.task().file_path(first.file));
+    const bool is_slice = unit.slice.size() > 0;
+    reader_.start(file, is_slice ? first.byte_offset + unit.slice.end : last.byte_offset + last.byte_length);
+    for (std::uint64_t i = unit.begin; i < unit.end; ++i) {
+      Findings findings;
+      const VerifyItem& item = shared_.items.items()[i];
+      try {
+        if (is_slice)
+          check_slice(i, item, unit.slice, findings);
+        else
+          check_whole(item, findings);
+      } catch (const Error& error) {
+        if (error.kind() != ErrorKind::corrupt) throw;  // the file has become shorter than it was
+        findings.add(FaultKind::short_file, 0, error.message());
+      }
+      outcome_.add(shared_.items, i, std::move(findings));
+    }
+  }
+
+  VerifyOutcome take() {
+    outcome_.read_bytes = reader_.read_bytes();
+    return std::move(outcome_);
+  }
+
+ private:
+  void check_whole(const VerifyItem& item, Findings& findings) {
+    const auto bytes = reader_.view(item.byte_offset, static_cast<std::size_t>(item.byte_length));
+    if (!is_archive(item, findings)) return;
+    try {
+      index_.read(bytes);
+    } catch (const Error& error) {
+      if (!is_damage(error)) throw;
+      return findings.add(FaultKind::header, 0, error.message());
+    }
+    check_archive(item, index_, {0, item.byte_length}, findings);
+  }
+
+  void check_slice(std::uint64_t i, const VerifyItem& item, ByteRange slice, Findings& findings) {
+    if (slice.begin == 0 && !is_archive(item, findings)) return;
+    const auto archive = shared_.archives.open(i, item.byte_offset, item.byte_length, reader_.file());
+    if (archive->failure.empty()) return check_archive(item, archive->index, slice, findings);
+    if (slice.begin == 0) findings.add(FaultKind::header, 0, archive->failure);
+  }
+
+  // An object may be raw bytes: custom planners store them.
+  bool is_archive(const VerifyItem& item, Findings& findings) {
+    if (dcp::is_archive(item.byte_offset, item.byte_length, reader_)) return true;
+    if (item.kind != VerifyItem::Kind::object) {
+      findings.add(FaultKind::header, 0, "no torch.save archive (the bytes 'PK\\3\\4' expected)");
+    } else if (item.byte_length > 0) {
+      count_unchecked("the object is no torch.save archive: it has no CRC-32", findings);
+    }
+    return false;
+  }
+
+  void count_unchecked(std::string_view why, Findings& findings) {
+    ++outcome_.unchecked_items;
+    if (shared_.strict) findings.add(FaultKind::crc, 0, std::string(why));
+  }
+
+  void check_archive(const VerifyItem& item, const ArchiveIndex& index, ByteRange slice, Findings& findings) {
+    const std::uint64_t base = item.byte_offset;
+    if (!item.is_alias) torch_file::check_slice(index, base, slice.begin, slice.end, reader_, findings);
+    if (slice.begin > 0) return;
+    if (index.has_unchecked()) count_unchecked("records without a CRC-32 (0 is stored)", findings);
+    const Catalog& catalog = shared_.items.task().catalog;
+    if (item.kind == VerifyItem::Kind::chunk) {
+      const TensorInfo& tensor = catalog.tensors()[item.tensor];
+      const dcp::ChunkClaim claim{tensor.dtype, catalog.box(tensor, catalog.chunks()[item.index])};
+      dcp::check_chunk(claim, index, base, reader_, findings);
+    } else {
+      dcp::check_object(index, base, reader_, findings);
+    }
+  }
+
+  Shared& shared_;
+  SequentialReader reader_;
+  ArchiveIndex index_;
+  VerifyOutcome outcome_;
+};
+
+class Job {
+ public:
+  Job(FileSystem& files, const VerifyItems& items, ByteRange owned, const VerifyWork& work)
+      : shared_{items, work.strict, FileCache(files),
+                OpenArchives(static_cast<std::size_t>(work.threads) + 1)},
+        end_(owned.end),
+        next_(owned.begin) {}
+
+  VerifyOutcome run(const VerifyWork& work) {
+    std::vector<std::jthread> workers;
+    running_ = work.threads;
+    for (int i = 0; i < work.threads; ++i) workers.emplace_back([this] { this->work(); });
+    wait(work.progress);
+    workers.clear();
+    if (failure_) std::rethrow_exception(failure_);
+    return std::move(outcome_);
+  }
+
+ private:
+  void work() {
+    try {
+      UnitCheck check(shared_);
+      while (!stop_) {
+        const std::uint64_t i = next_.fetch_add(1);
+        if (i >= end_) break;
+        const VerifyUnit& unit = shared_.items.units()[i];
+        check.check(unit);
+        done_bytes_ += unit.bytes;
+      }
+      finish(check.take(), nullptr);
+    } catch (...) {
+      finish({}, std::current_exception());
+    }
+  }
+
+  void finish(VerifyOutcome outcome, std::exception_ptr failure) {
+    const std::lock_guard lock(mutex_);
+    outcome_.merge(std::move(outcome));
+    if (failure && !failure_) failure_ = std::move(failure);
+    if (failure_) stop_ = true;
+    --running_;
+    done_.notify_one();
+  }
+
+  void wait(const std::function<void(std::uint64_t)>& progress) {
+    std::unique_lock lock(mutex_);
+    while (!done_.wait_for(lock, std::chrono::milliseconds(250), [this] { return running_ == 0; })) {
+      if (!progress) continue;
+      lock.unlock();
+      progress(done_bytes_);
+      lock.lock();
+    }
+  }
+
+  Shared shared_;
+  const std::uint64_t end_;
+  std::atomic<std::uint64_t> next_, done_bytes_{0};
+  std::atomic<bool> stop_{false};
+  std::mutex mutex_;
+  std::condition_variable done_;
+  int running_ = 0;
+  VerifyOutcome outcome_;
+  std::exception_ptr failure_;
+};
+
+}  // namespace
+
+VerifyOutcome check_units(FileSystem& files, const VerifyItems& items, ByteRange owned,
+                          const VerifyWork& work) {
+  return Job(files, items, owned, work).run(work);
+}
+
+}  // namespace cairn
