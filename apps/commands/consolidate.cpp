@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <fmt/format.h>
-#include <unistd.h>
+
+#include <bit>
+#include <initializer_list>
+#include <string_view>
+#include <utility>
 
 #include "base/text.hpp"
 #include "cairn/checkpoint.hpp"
@@ -12,6 +16,7 @@ namespace cairn {
 namespace {
 
 constexpr int kMostThreads = 64;
+constexpr std::size_t kSkippedShown = 10;
 
 struct Wanted {
   ConsolidateOptions options;
@@ -19,13 +24,16 @@ struct Wanted {
 };
 
 std::string closing_line(const ConsolidateReport& report) {
-  const auto& output = report.outputs.at(0);
+  std::string outputs;
+  for (const auto& output : report.outputs) {
+    outputs += fmt::format("{}{}: {}", outputs.empty() ? "" : ", ", output.path, human_bytes(output.bytes));
+  }
   const double rate =
       report.seconds > 0 ? static_cast<double>(report.written_bytes) / report.seconds / 1e9 : 0;
-  return fmt::format("{}: {} in {:.2f} s, {:.2f} GB/s, peak RSS {}, {} rank{} of {} thread{}{}", output.path,
-                     human_bytes(output.bytes), report.seconds, rate, human_bytes(report.peak_rss_bytes),
-                     report.ranks, report.ranks == 1 ? "" : "s", report.threads,
-                     report.threads == 1 ? "" : "s", report.synced ? "" : ", not synced");
+  return fmt::format("{} in {:.2f} s, {:.2f} GB/s, peak RSS {}, {} rank{} of {} thread{}{}", outputs,
+                     report.seconds, rate, human_bytes(report.peak_rss_bytes), report.ranks,
+                     report.ranks == 1 ? "" : "s", report.threads, report.threads == 1 ? "" : "s",
+                     report.synced ? "" : ", not synced");
 }
 
 void print_json(StandardOutput& out, const ConsolidateReport& report) {
@@ -44,6 +52,15 @@ void print_json(StandardOutput& out, const ConsolidateReport& report) {
                         json_array(report.warnings)));
 }
 
+std::vector<std::string> shortened(std::vector<std::string> lines) {
+  const auto count = lines.size();
+  if (count > kSkippedShown) {
+    lines.resize(kSkippedShown);
+    lines.push_back(fmt::format("{} more; --json lists all", count - kSkippedShown));
+  }
+  return lines;
+}
+
 ConsolidateReport transfer(Context& context, const Wanted& wanted) {
   auto options = wanted.options;
   ProgressDisplay display(context.speaks() ? wanted.progress : ProgressForm::none, context.comm.size());
@@ -55,18 +72,26 @@ int run(Context& context, const Wanted& wanted) {
   const auto report = transfer(context, wanted);
   return run_on_speaker(context, "printing the result", [&](StandardOutput& out) {
     say_notes(context, "warning", report.warnings);
-    say_notes(context, "skipped", report.skipped);
+    say_notes(context, "skipped", shortened(report.skipped));
     if (context.flags.json) print_json(out, report);
     if (wanted.progress != ProgressForm::none) say(closing_line(report));
     return 0;
   });
 }
 
+template <class Choice>
+Choice one_of(const Grammar& grammar, const Parsed& parsed, const char* option,
+              std::initializer_list<std::pair<std::string_view, Choice>> choices) {
+  std::string names;
+  for (const auto& [name, choice] : choices) {
+    if (name == parsed.text(option)) return choice;
+    names += (names.empty() ? "" : ", ") + std::string(name);
+  }
+  grammar.refuse(fmt::format("--{} '{}': one of {} is needed", option, parsed.text(option), names));
+}
+
 Action understand(const Grammar& grammar, const Parsed& parsed) {
   grammar.expect_operands(parsed, 2, 2);
-  if (parsed.text("objects") != "keep") {
-    grammar.refuse(fmt::format("--objects '{}': only keep is built", parsed.text("objects")));
-  }
   Wanted wanted;
   wanted.options.source = path_operand(parsed.operands[0]);
   wanted.options.destination = path_operand(parsed.operands[1]);
@@ -76,6 +101,19 @@ Action understand(const Grammar& grammar, const Parsed& parsed) {
   if (parsed.has("threads")) {
     wanted.options.threads = number_option("--threads", parsed.text("threads"), 1, kMostThreads);
   }
+  wanted.options.flat = parsed.options["flat"].as<bool>();
+  wanted.options.alignment =
+      static_cast<std::uint32_t>(number_option("--align", parsed.text("align"), 64, 32768));
+  if (!std::has_single_bit(wanted.options.alignment)) {
+    grammar.refuse(fmt::format("--align '{}': a power of two is needed", parsed.text("align")));
+  }
+  wanted.options.objects = one_of<ObjectPolicy>(
+      grammar, parsed, "objects",
+      {{"keep", ObjectPolicy::keep}, {"safe", ObjectPolicy::safe}, {"drop", ObjectPolicy::drop}});
+  wanted.options.copy =
+      one_of<CopyMode>(grammar, parsed, "copy", {{"auto", CopyMode::automatic}, {"user", CopyMode::user}});
+  wanted.options.verify_source =
+      one_of<bool>(grammar, parsed, "verify-source", {{"on", true}, {"off", false}});
   wanted.progress = progress_form(parsed.text("progress"));
   return [wanted](Context& context) { return run(context, wanted); };
 }
@@ -88,8 +126,15 @@ Command consolidate_command() {
   grammar.add()("overwrite", flag(), "replace an existing output, once the new one is complete")(
       "threads", word("N"), "I/O threads of a rank (default: its cores, 1 to 8)")(
       "max-memory", word("SIZE")->default_value("64MiB"), "most memory for data buffers of a rank")(
-      "no-sync", flag(), "publish without fsync")("objects", word("keep")->default_value("keep"),
-                                                  "what becomes of values that are no tensors")(
+      "no-sync", flag(), "publish without fsync")("flat", flag(),
+                                                  "flat names as keys, not the recorded nesting")(
+      "objects", word("WHAT")->default_value("keep"),
+      "values that are no tensors: keep; safe: those that torch.load refuses by default go into a second "
+      "file; "
+      "drop")("align", word("N")->default_value("64"), "alignment of payloads, a power of two up to 32768")(
+      "copy", word("HOW")->default_value("auto"), "auto, user: through buffers")(
+      "verify-source", word("on|off")->default_value("on"),
+      "compare the CRCs of items that are read completely")(
       "progress", word("WHEN")->default_value("auto"),
       "auto: a bar on a terminal; always: also lines every few seconds elsewhere; never");
   return {std::move(grammar), understand};

@@ -156,7 +156,8 @@ class Destination(CliTest):
     def test_options_give_the_same_bytes(self):
         self.assert_success(self.consolidate(self.out / "a" / "m.pth"))
         for i, extra in enumerate((["--no-sync"], ["--threads", "1"], ["--threads", "8"], ["--max-memory", "2MiB"], ["--quiet"],
-                                   ["--objects", "keep"], ["--progress", "never"], ["--no-mpi"], ["--max-memory", "4MB"])):
+                                   ["--objects", "keep"], ["--objects", "safe"], ["--align", "64"], ["--copy", "user"],
+                                   ["--verify-source", "off"], ["--progress", "never"], ["--no-mpi"], ["--max-memory", "4MB"])):
             with self.subTest(extra=extra):
                 target = self.out / str(i) / "m.pth"
                 self.assert_success(self.consolidate(target, *extra))

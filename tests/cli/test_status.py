@@ -38,6 +38,12 @@ class Status(CliTest):
                           ["consolidate", self.source, target, "--max-memory"],
                           ["consolidate", self.source, target, "--progress", "sometimes"],
                           ["consolidate", self.source, target, "--objects", "burn"],
+                          ["consolidate", self.source, target, "--align", "32"],
+                          ["consolidate", self.source, target, "--align", "65536"],
+                          ["consolidate", self.source, target, "--align", "96"],
+                          ["consolidate", self.source, target, "--align", "64KiB"],
+                          ["consolidate", self.source, target, "--copy", "magic"],
+                          ["consolidate", self.source, target, "--verify-source", "maybe"],
                           ["ls", "--mpi", "--no-mpi", self.source]):
             with self.subTest(arguments=arguments):
                 self.assert_fails(self.cairn(*arguments), 2)
