@@ -7,6 +7,12 @@ namespace cairn::dcp {
 
 using pickle::Kind;
 
+namespace {
+
+constexpr std::size_t kMaxFields = 64;
+
+}  // namespace
+
 bool is_instance(const Arena& arena, Value value, std::string_view class_name) {
   if (value.kind() != Kind::object) return false;
   const Value callable = arena.object_view(value).callable;
@@ -19,6 +25,8 @@ std::optional<Value> field(const Arena& arena, Value value, std::string_view nam
   if (value.kind() != Kind::object) return std::nullopt;
   const auto state = arena.object_view(value).state;
   if (!state || state->kind() != Kind::dict) return std::nullopt;
+  // one dict may be the state of very many instances
+  if (arena.items(*state).size() > 2 * kMaxFields) return std::nullopt;
   return arena.find(*state, name);
 }
 
@@ -77,8 +85,11 @@ std::string describe(const Arena& arena, Value value) {
       const auto name = arena.global_name(value);
       return fmt::format("{}.{}", name.module, name.name);
     }
-    case Kind::object:
-      return "an instance of " + describe(arena, arena.object_view(value).callable);
+    case Kind::object: {
+      const Value callable = arena.object_view(value).callable;  // may itself be an object, and so on
+      return "an instance of " +
+             (callable.kind() == Kind::object ? "a made class" : describe(arena, callable));
+    }
   }
   return "a value";
 }

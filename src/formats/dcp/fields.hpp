@@ -18,7 +18,8 @@ using pickle::Value;
 /// between modules over time; their names are unique).
 bool is_instance(const Arena& arena, Value value, std::string_view class_name);
 
-/// A field of an instance whose state is its __dict__; nullopt when absent. `value` may be anything.
+/// A field of an instance whose state is its __dict__; nullopt when absent, or when that has more entries
+/// than any of torch's metadata classes. `value` may be anything.
 std::optional<Value> field(const Arena& arena, Value value, std::string_view name);
 
 /// Reads torch.Size, a tuple or a list of ints into `out` (cleared first); false for anything else.

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "base/fail.hpp"
+#include "base/keyed_hash.hpp"
 #include "base/text.hpp"
 #include "formats/dcp/fields.hpp"
 #include "formats/dcp/storage_rows.hpp"
@@ -87,6 +88,7 @@ class Decoder {
     if (!size || !read_size(arena_, *size, shape_)) {
       return fault(FaultKind::shape, name, "the global size is no list of ints");
     }
+    charge(shape_.size());
     if (std::ranges::any_of(shape_, [](auto n) { return n < 0; })) {
       return fault(FaultKind::shape, name, fmt::format("negative global size {}", to_string(shape_)));
     }
@@ -165,6 +167,7 @@ class Decoder {
     if (!list || (list->kind() != Kind::list && list->kind() != Kind::tuple)) {
       return fault(FaultKind::shape, name, "the list of chunks is missing");
     }
+    charge(arena_.items(*list).size());
     for (const Value chunk : arena_.items(*list)) add_chunk(name, chunk);
   }
 
@@ -174,6 +177,7 @@ class Decoder {
         !read_size(arena_, *sizes, box_.sizes)) {
       return fault(FaultKind::shape, name, "a chunk has no offsets or sizes");
     }
+    charge(box_.offsets.size() + box_.sizes.size());
     if (box_.offsets.size() != shape_.size() || box_.sizes.size() != shape_.size()) {
       return fault(FaultKind::ndim, name,
                    fmt::format("chunk offsets {} and sizes {}, {} dimensions expected",
@@ -206,6 +210,7 @@ class Decoder {
     const auto found = paths_.find(arena_.text(key));
     if (found == paths_.end()) return;
     std::vector<PathStep> steps;
+    charge(arena_.items(found->second).size());
     for (const Value step : arena_.items(found->second)) {
       if (step.kind() == Kind::string) {
         steps.push_back({string_id(step), false});
@@ -227,6 +232,14 @@ class Decoder {
     return position >= 0 && static_cast<std::uint64_t>(position) < pickle_.size();
   }
 
+  // A value may be in many places of the pickle; the catalogue copies it each time. Real metadata copy far
+  // less than their values take.
+  void charge(std::uint64_t count) {
+    copied_ += count;
+    if (copied_ > arena_.memory_bytes())
+      fail_corrupt("{}: shared values make up more than they can mean", where_);
+  }
+
   StringId string_id(Value value) {
     const auto [at, inserted] = string_ids_.try_emplace(value.bits, 0);
     if (inserted) at->second = result_.catalog.add_string(arena_.text(value));
@@ -245,11 +258,12 @@ class Decoder {
   Value root_;
   StorageRows rows_;
   DecodedMetadata result_;
-  std::unordered_map<std::string_view, Value> paths_;
-  std::unordered_set<std::string_view> seen_;
+  std::unordered_map<std::string_view, Value, KeyedHash> paths_;
+  std::unordered_set<std::string_view, KeyedHash> seen_;
   std::unordered_map<std::uint64_t, StringId> string_ids_;
   std::vector<std::int64_t> shape_;
   Box box_;
+  std::uint64_t copied_ = 0;
 };
 
 }  // namespace

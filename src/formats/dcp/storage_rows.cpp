@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <random>
 
 #include "base/fail.hpp"
+#include "base/keyed_hash.hpp"
 #include "base/text.hpp"
 
 namespace cairn::dcp {
@@ -13,14 +13,9 @@ namespace {
 
 using pickle::Kind;
 
-// Seeded, so that no file can be made whose keys all meet in one slot.
+// Keyed, so that no file can be made whose keys all meet in one slot.
 std::uint64_t hash_key(std::string_view name, std::span<const std::int64_t> offsets) {
-  static const std::uint64_t seed = std::uint64_t{std::random_device{}()} << 32 | std::random_device{}();
-  std::uint64_t hash = std::hash<std::string_view>{}(name) ^ seed;
-  for (const std::int64_t offset : offsets) {
-    hash = (std::rotl(hash, 23) ^ static_cast<std::uint64_t>(offset)) * 0x9e3779b97f4a7c15u;
-  }
-  return hash ^ hash >> 29;
+  return keyed_hash(std::as_bytes(offsets), KeyedHash{}(name));
 }
 
 std::uint64_t unsigned_field(const Arena& arena, Value info, std::string_view name, std::string_view where,
@@ -89,6 +84,8 @@ void StorageRows::add(const Arena& arena, Value key, Value info, std::string_vie
     }
     row.ndim = static_cast<std::uint32_t>(values.size());
     offsets_.insert(offsets_.end(), values.begin(), values.end());
+    if (offsets_.size() > arena.memory_bytes())
+      fail_corrupt("{}: the offsets of its items have no end", where);
   }
   const auto path = field(arena, info, "relative_path");
   if (!path || path->kind() != Kind::string) {

@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/keyed_hash.hpp"
 #include "formats/dcp/fields.hpp"
 
 namespace cairn::dcp {
@@ -44,7 +45,7 @@ class StorageRows {
   std::vector<std::int64_t> offsets_;
   std::vector<std::uint32_t> table_;  // open addressing: row + 1, 0 for free
   std::vector<std::string> files_;
-  std::unordered_map<std::string, std::uint32_t> file_indices_;
+  std::unordered_map<std::string, std::uint32_t, KeyedHash> file_indices_;
 };
 
 /// Whether a path from a checkpoint is relative and made of plain names: no '..', no '.', no empty component,
