@@ -8,11 +8,13 @@ namespace cairn {
 namespace {
 
 // Corners cost 2^d a box; beyond this many cut dimensions few boxes are compared in pairs and many refused.
-constexpr std::size_t kMaxCornerDims = 12;
-constexpr std::size_t kMaxPairwiseBoxes = 4096;
+constexpr std::size_t kMaxCornerDims = 6;
+constexpr std::size_t kMaxPairwiseBoxes = 512;
+
+unsigned __int128 radix_of(std::int64_t extent) { return static_cast<unsigned __int128>(extent) + 1; }
 
 // A corner of a box in the dimensions that are cut, as a number that sorts row-major. The product of (size +
-// 1) over at most 12 dimensions stays below 2^75, since the element count fits 63 bits.
+// 1) over at most 6 dimensions stays below 2^69, since the element count fits 63 bits.
 struct Corner {
   unsigned __int128 key;
   int sign;
@@ -29,7 +31,7 @@ class Corners {
       for (std::size_t i = 0; i < dims_.size(); ++i) {
         const std::size_t d = dims_[i];
         const std::int64_t at = box.offsets[d] + ((mask >> i & 1) != 0 ? box.sizes[d] : 0);
-        key = key * static_cast<unsigned __int128>(shape_[d] + 1) + static_cast<unsigned __int128>(at);
+        key = key * radix_of(shape_[d]) + static_cast<unsigned __int128>(at);
       }
       corners_.push_back({key, __builtin_popcount(mask) % 2 == 0 ? sign : -sign});
     }
@@ -54,7 +56,7 @@ class Corners {
   std::vector<std::int64_t> element_of(unsigned __int128 key) const {
     std::vector<std::int64_t> element(shape_.size(), 0);
     for (std::size_t i = dims_.size(); i-- > 0;) {
-      const auto radix = static_cast<unsigned __int128>(shape_[dims_[i]] + 1);
+      const auto radix = radix_of(shape_[dims_[i]]);
       element[dims_[i]] = static_cast<std::int64_t>(key % radix);
       key /= radix;
     }
