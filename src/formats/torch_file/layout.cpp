@@ -15,6 +15,7 @@ constexpr std::string_view kVersionRecord = "version", kIdRecord = ".data/serial
                            kPickleRecord = "data.pkl";
 constexpr std::size_t kIdDigits = 40;
 constexpr std::size_t kTailPiece = 1 << 20;
+constexpr std::uint64_t kMaxPayload = std::uint64_t{1} << 62;  // no file is longer; offsets cannot wrap
 
 void append_record(std::string_view full_name, const zip::RecordPlace& place,
                    std::span<const std::byte> content, ByteWriter& out) {
@@ -31,6 +32,11 @@ Layout::Layout(std::string archive_name, std::uint64_t pickle_bytes, std::vector
       pickle_bytes_(pickle_bytes),
       sizes_(std::move(storage_bytes)),
       alignment_(alignment) {
+  std::uint64_t room = kMaxPayload;
+  for (const std::uint64_t size : sizes_) {
+    if (size > room) fail(ErrorKind::unsupported, "the output would have more than {} bytes", kMaxPayload);
+    room -= size;
+  }
   std::uint64_t at = place(kPickleRecord, pickle_bytes_, 0).end();
   for (const auto& record : head_records()) at = place(record.name, record.content.size(), at).end();
   starts_.reserve(sizes_.size() + 1);

@@ -43,7 +43,10 @@ std::vector<std::int64_t> read_ints(const Arena& arena, Value value, std::string
 
 // A tensor with the conjugate or negative bit set stores other values than it shows.
 void check_view_flags(const Arena& arena, Args args, std::size_t at) {
-  if (args.size() <= at || args[at].kind() != Kind::dict) return;
+  if (args.size() <= at || args[at].kind() == Kind::none) return;
+  if (args[at].kind() != Kind::dict) {
+    fail(ErrorKind::unsupported, "the tensor's flags are {}, a dict expected", to_string(args[at].kind()));
+  }
   const Args items = arena.items(args[at]);
   for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
     if (items[i + 1].kind() == Kind::boolean && !arena.as_boolean(items[i + 1])) continue;
