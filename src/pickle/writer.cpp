@@ -21,6 +21,7 @@ namespace {
 constexpr std::size_t kBatch = 1000;
 constexpr std::size_t kMaxDepth = 1000;
 constexpr std::size_t kMaxGrowth = 64;
+constexpr std::size_t kMaxNestedName = 1024;  // every prefix of a dotted name becomes a key
 constexpr std::array kTupleOps{Op::empty_tuple, Op::tuple1, Op::tuple2, Op::tuple3};
 
 template <class... Args>
@@ -343,6 +344,7 @@ class Writer {
   }
   void write_global(Value value, std::string_view module, std::string_view name) {
     if (const std::size_t dot = name.rfind('.'); dot != std::string_view::npos) {
+      if (name.size() > kMaxNestedName) unsupported("the name of a nested global has {} bytes", name.size());
       write_attribute(module, name.substr(0, dot), name.substr(dot + 1));
       return put(value);
     }

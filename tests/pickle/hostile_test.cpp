@@ -219,5 +219,13 @@ TEST(PickleHostile, NamesThatWouldForgeOpcodesAreNotWritten) {
   EXPECT_EQ(error.kind(), ErrorKind::unsupported);
 }
 
+// Each prefix of such a name becomes a global of its own.
+TEST(PickleHostile, NestedNamesOfEndlessLengthAreNotWritten) {
+  Arena arena;
+  const std::string name = std::string(100000, 'A') + repeated(".a", 900);
+  const Value global = arena.global("module", name);
+  EXPECT_EQ(failure_of([&] { written(arena, global); }).kind(), ErrorKind::unsupported);
+}
+
 }  // namespace
 }  // namespace cairn::pickle
