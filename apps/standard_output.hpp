@@ -26,7 +26,8 @@ class StandardOutput {
 };
 
 /// Opens /dev/null in place of standard descriptors that were closed at the start, so that no file of a
-/// checkpoint gets their numbers; and ignores SIGPIPE, so that no closed pipe ends a transfer half-way.
+/// checkpoint gets their numbers; and ignores SIGPIPE and SIGXFSZ: a closed pipe must not end a transfer
+/// half-way, and a file that would pass the process's limit is an error like any other.
 void prepare_standard_streams();
 
 }  // namespace cairn

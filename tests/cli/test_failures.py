@@ -245,6 +245,15 @@ class Machine(CliTest):
         self.assert_fails(self.as_nobody("consolidate", self.source, opened / "m.pth"), 1, "permission", "__1_0.distcp")
         self.assert_only(opened)
 
+    def test_a_limit_on_file_sizes_is_an_error_like_a_full_disk(self):
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1024, 1024))
+
+        out = self.folder / "limited"
+        out.mkdir()
+        self.assert_fails(self.cairn("consolidate", self.source, out / "m.pth", preexec_fn=limit), 1, "too large")
+        self.assert_only(out)
+
     def test_five_thousand_shards_with_256_descriptors(self):
         directory = tiny_checkpoint.Directory(self.folder / "wide")
         pieces = [((i,), (1,), f"__{i}_0.distcp", tiny_checkpoint.numbered(i, 1)) for i in range(5000)]
