@@ -153,6 +153,14 @@ class Destination(CliTest):
         self.consolidate(target, "--overwrite")
         self.assertEqual(victim.read_bytes(), b"precious")
 
+    def test_shards_may_lie_in_sub_folders(self):
+        directory = tiny_checkpoint.Directory(self.folder / "deep")
+        directory.tensor(*tiny_checkpoint.rows("w", (5, 3), [3], ["a/b/__0_0.distcp", "c/__1_0.distcp"]))
+        self.source = directory.write()
+        self.assert_success(self.cairn("verify", "--metadata-only", self.source))
+        self.assert_success(self.consolidate(self.out / "m.pth"))
+        self.assertEqual(payload(self.out / "m.pth", "data/0"), tiny_checkpoint.numbered(0, 15))
+
     def test_options_give_the_same_bytes(self):
         self.assert_success(self.consolidate(self.out / "a" / "m.pth"))
         for i, extra in enumerate((["--no-sync"], ["--threads", "1"], ["--threads", "8"], ["--max-memory", "2MiB"], ["--quiet"],

@@ -121,6 +121,15 @@ class Refused(CliTest):
                 self.assertIn(error["kind"], ("unsupported", "corrupt", "not_found", "invalid_argument"))
                 self.assertFalse(list(out.rglob("*")) if out.exists() else [], "nothing was written")
 
+    def test_quantised_tensors_are_refused_by_name(self):
+        source = self.folder / "quantised"
+        directory = tiny_checkpoint.Directory(source)
+        directory.tensor(*tiny_checkpoint.rows("w", (2,), [], ["__0_0.distcp"]))
+        directory.tensors.append(Tensor("q", "qint8", (4,), [((0,), (4,), "__0_0.distcp", 0, 100)]))
+        directory.paths["q"] = ("q",)
+        directory.write()
+        self.assert_fails(self.cairn("consolidate", source, self.folder / "o.pth"), 1, "'q'", "qint8")
+
     def test_conjugate_views_are_resolved_or_refused(self):
         source = self.folder / "conj"
         directory = tiny_checkpoint.Directory(source)

@@ -6,8 +6,11 @@ linear index, or seeded bytes), so a wrong place shows. `expected` is given wher
 """
 import collections
 import dataclasses
+import datetime
+import functools
 import io
 import math
+import pathlib
 from typing import Any, Callable
 
 import numpy
@@ -316,6 +319,27 @@ def unsafe_objects(rank, world):
 @case(1, safe=False)
 def bytes_io(rank, world):
     return {"stream": io.BytesIO(b"payload"), "empty": io.BytesIO(), "w": numbered(2)}
+
+
+@case(1, safe=False)
+def rare_objects(rank, world):
+    """What people put beside their tensors: some of it torch's safe loader refuses, all of it is kept."""
+    z = torch.complex(numbered(3), numbered(3))
+    return {"deque": collections.deque([1, 2]), "default": [collections.defaultdict(list, a=[1])], "frozen": frozenset({1}),
+            "slice": slice(1, 2), "range": range(4), "ellipsis": ..., "date": datetime.datetime(2020, 1, 2), "path": pathlib.PurePosixPath("logs/run"),
+            "wide_int": 2**5000, "deep": functools.reduce(lambda inner, _: [inner], range(300), 1), "conjugate": (z.conj(),),
+            "bits": (numbered(4).view(torch.uint8).view(torch.bits8),), "buffer": (torch.nn.Buffer(numbered(2)),), "w": numbered(2)}
+
+
+@case(1)
+def names_that_are_no_utf8(rank, world):
+    """Python decodes odd bytes of file names and command lines to lone surrogates."""
+    return {"a\ud800b": numbered(2), "x": {"\udcff": numbered(1)}, "o": "\udc80"}
+
+
+@case(1)
+def deep_nesting(rank, world):
+    return {"d": functools.reduce(lambda inner, i: {f"k{i}": inner}, range(300), numbered(1))}
 
 
 @case(1)

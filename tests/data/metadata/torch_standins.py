@@ -55,7 +55,7 @@ class dtype:  # noqa: N801
 
 
 DTYPES = {name: dtype(name) for name in """bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex64 complex128
-uint16 uint32 uint64 float8_e4m3fn float8_e5m2""".split()}
+uint16 uint32 uint64 float8_e4m3fn float8_e5m2 qint8""".split()}
 
 
 def _get_layout(name):
