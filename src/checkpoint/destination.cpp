@@ -16,12 +16,19 @@ std::string parent_of(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-// The nearest directory above `path` that exists, links resolved.
-std::string existing_ancestor(FileSystem& files, std::string path) {
-  do {
-    path = parent_of(path);
-  } while (!files.status(path) && path != "/" && path != ".");
-  return files.resolve(path);
+bool ends_in_parent(std::string_view path) {
+  path = path.substr(0, path.find_last_not_of('/') + 1);
+  return path.ends_with("/..");
+}
+
+// The nearest directory above `path` that exists, links resolved. Once the missing ones are made, a '..'
+// after them would lead elsewhere than below it.
+std::string existing_ancestor(FileSystem& files, const std::string& path) {
+  std::string above = parent_of(path);
+  for (; !files.status(above) && above != "/" && above != "."; above = parent_of(above)) {
+    if (ends_in_parent(above)) fail(ErrorKind::not_found, "{}: no such directory", escape_name(above));
+  }
+  return files.resolve(above);
 }
 
 bool is_within(const std::string& path, const std::string& directory) {

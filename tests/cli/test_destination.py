@@ -89,6 +89,19 @@ class Destination(CliTest):
                 self.assert_fails(self.consolidate(target, "--overwrite"), 1)
         self.assertEqual(sorted(p.name for p in self.source.iterdir()), before)
 
+    def test_not_inside_the_checkpoint_by_way_of_a_directory_to_be_made(self):
+        target = self.folder / "new" / ".." / "source" / "m.pth"
+        self.assert_fails(self.consolidate(target), 1, "new")
+        self.assertFalse((self.source / "m.pth").exists())
+        self.assertFalse((self.folder / "new").exists())
+
+    def test_not_over_a_shard_through_a_link(self):
+        shard = self.source / "__0_0.distcp"
+        before = shard.read_bytes()
+        (self.out / "link").symlink_to(shard)
+        self.assert_fails(self.consolidate(self.out / "link", "--overwrite"), 1, "inside")
+        self.assertEqual(shard.read_bytes(), before)
+
     def test_not_inside_the_checkpoint_through_a_link(self):
         (self.out / "link").symlink_to(self.source)
         self.assert_fails(self.consolidate(self.out / "link" / "m.pth"), 1)
