@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "base/fail.hpp"
+#include "base/keyed_hash.hpp"
 #include "base/text.hpp"
 #include "formats/dcp/structure.hpp"
 #include "formats/torch_file/archive_index.hpp"
@@ -40,7 +41,7 @@ class FileWarnings {
 
 void warn_of_others(FileSystem& files, const std::string& directory, const Catalog& catalog,
                     std::vector<std::string>& warnings) {
-  const std::unordered_set<std::string> known(catalog.files().begin(), catalog.files().end());
+  const std::unordered_set<std::string, KeyedHash> known(catalog.files().begin(), catalog.files().end());
   FileWarnings orphans(directory, "a shard file that nothing refers to");
   FileWarnings leftovers(directory, "left by a run that did not finish");
   for (const auto& name : files.list(directory)) {

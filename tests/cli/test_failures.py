@@ -54,6 +54,13 @@ class DamagedSource(CliTest):
         self.shard(1).write_bytes(a)
         self.assert_refused("distcp")
 
+    def test_objects_that_share_their_bytes(self):
+        shutil.rmtree(self.source)
+        directory = tiny_checkpoint.Directory(self.source).object("a", 7)
+        directory.objects.append(("b", *directory.objects[0][1:]))
+        directory.write()
+        self.assert_refused("'b'", "objects")
+
     def test_two_items_of_different_shape_swapped(self):
         shutil.rmtree(self.source)
         directory = tiny_checkpoint.Directory(self.source)

@@ -22,8 +22,7 @@ class StructureCheck {
     root_ = files_.resolve(directory_);
     for (const auto& file : catalog_.files()) sizes_.push_back(file_size(file));
     for (const TensorInfo& tensor : catalog_.tensors()) check_tensor(tensor);
-    for (const ObjectInfo& object : catalog_.objects())
-      check_item(catalog_.name(object), "the object", object.item);
+    check_objects();
   }
 
   std::vector<std::uint64_t> take_sizes() { return std::move(sizes_); }
@@ -58,6 +57,24 @@ class StructureCheck {
     const auto box_at = [&](std::size_t i) { return catalog_.box(tensor, chunks[i]); };
     const auto fault = find_tiling_fault(catalog_.shape(tensor), chunks.size(), box_at);
     if (fault) add_tiling_fault(tensor, *fault);
+  }
+
+  // Objects are held in memory together: without sharing bytes they are no longer than their files.
+  void check_objects() {
+    std::vector<std::uint64_t> room = sizes_;
+    for (const ObjectInfo& object : catalog_.objects()) {
+      const StoredItem& item = object.item;
+      check_item(catalog_.name(object), "the object", item);
+      if (item.byte_length > sizes_[item.file]) continue;  // reported
+      if (item.byte_length > room[item.file]) {
+        const std::string& file = catalog_.files()[item.file];
+        faults_.add({FaultKind::overlap, std::string(catalog_.name(object)), file, item.byte_offset,
+                     fmt::format("'{}': {} has {} bytes, less than its objects take together",
+                                 escape_name(catalog_.name(object)), escape_name(file), sizes_[item.file])});
+        continue;
+      }
+      room[item.file] -= item.byte_length;
+    }
   }
 
   // `what` is the chunk's box or a phrase.

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <functional>
 
+#include "base/byte_writer.hpp"
 #include "base/fail.hpp"
+#include "base/keyed_hash.hpp"
 #include "base/text.hpp"
 
 namespace cairn::torch_file {
@@ -15,9 +17,8 @@ constexpr std::size_t kMaxDepth = 900;  // the pickle writer, like CPython's, ne
 }  // namespace
 
 std::size_t StateTree::ChildKeyHash::operator()(const ChildKey& key) const {
-  const std::size_t text = std::hash<std::string_view>{}(key.key);
-  const std::size_t place = (std::size_t{key.parent} << 32) + static_cast<std::size_t>(key.position);
-  return (text ^ place * 0x9e3779b97f4a7c15u) * 0xff51afd7ed558ccdu >> 7;
+  const std::uint64_t place = (std::uint64_t{key.parent} << 32) + static_cast<std::uint64_t>(key.position);
+  return keyed_hash(as_bytes(key.key), place);
 }
 
 StateTree::StateTree(const Catalog& catalog, bool flat, std::uint64_t max_padding)
