@@ -48,7 +48,8 @@ Reading read_box(std::vector<CopyDim> dims, std::int64_t source_elements, std::i
   std::vector<std::byte> scratch(64 << 10);
   BoxReader reader(file, scratch);
   Reading result{std::vector<std::int32_t>(static_cast<std::size_t>(target_elements), -1), 0, 0};
-  const ChunkPlace place{.file = 0};
+  ChunkPlace place;
+  place.file = 0;
   reader.read(place, 0, std::move(dims), reinterpret_cast<std::byte*>(result.target.data()), 4);
   result.read_bytes = file.read_bytes();
   result.reads = file.reads();
