@@ -22,7 +22,7 @@ class SharedCheckpoint {
       dir_.emplace();
       path.assign(as_bytes(dir_->path()).begin(), as_bytes(dir_->path()).end());
       DcpFixture fixture;
-      fixture.add({"large", DType::uint8, {18 << 20}, {{{{0}, {18 << 20}}, "large.distcp"}}});
+      fixture.add({"large", DType::uint8, {38 << 20}, {{{{0}, {38 << 20}}, "large.distcp"}}});
       for (int i = 0; i < 300; ++i) {
         fixture.add(
             {"s" + std::to_string(i), DType::int16, {i}, {{{{0}, {i}}, "small" + std::to_string(i % 3)}}});
@@ -80,7 +80,7 @@ TEST(Verify, AnyNumberOfRanksGivesTheReportOfOneOnAll) {
   EXPECT_EQ(whole.ranks, world().size());
   expect_same_everywhere(described(whole));
 
-  checkpoint.flip("large.distcp", {(1u << 20), (8u << 20) + 5, (18u << 20)});
+  checkpoint.flip("large.distcp", {(1u << 20), (8u << 20) + 5, (30u << 20)});
   for (const char* file : {"small0", "small1", "small2"}) checkpoint.flip(file, {30, 400, 20'000, 40'000});
   const auto report = checkpoint.verify(world());
   EXPECT_GE(report.faults.count(), 10u);

@@ -14,7 +14,7 @@
 namespace cairn {
 namespace {
 
-constexpr std::uint64_t kSliceBytes = 8 << 20, kRunCost = 4 << 20;
+constexpr std::uint64_t kSliceBytes = 4 << 20, kRunCost = 1 << 20;
 constexpr std::uint64_t kItemCost = 4096;     // what an item takes besides its bytes
 constexpr std::uint64_t kMostGap = 32 << 10;  // read rather than skipped
 
@@ -66,7 +66,8 @@ VerifyItems::VerifyItems(const VerifyTask& task) : task_(task) {
 
 void VerifyItems::collect() {
   if (task_.kind == Located::Kind::torch_file) {
-    items_.push_back({VerifyItem::Kind::torch_file, false, 0, 0, task_.file_sizes.at(0), 0, 0});
+    const std::uint64_t size = task_.file_sizes.at(0);
+    if (size != dcp::kNoSize) items_.push_back({VerifyItem::Kind::torch_file, false, 0, 0, size, 0, 0});
     return;
   }
   const Catalog& catalog = task_.catalog;
@@ -88,8 +89,21 @@ void VerifyItems::collect() {
 
 void VerifyItems::add(VerifyItem item) {
   const std::uint64_t size = task_.file_sizes.at(item.file);
-  if (size == dcp::kNoSize || item.byte_offset > size || item.byte_length > size - item.byte_offset) return;
-  items_.push_back(item);
+  if (size == dcp::kNoSize) return;
+  if (item.byte_offset <= size && item.byte_length <= size - item.byte_offset) {
+    items_.push_back(item);
+  } else if (is_empty_chunk(item)) {
+    const auto text =
+        fmt::format("its {} bytes pass the end of the file, which has {}", item.byte_length, size);
+    faults_.push_back(fault(item, {FaultKind::short_file, 0, text}));
+  }
+}
+
+// The structure does not ask for the items of chunks without elements.
+bool VerifyItems::is_empty_chunk(const VerifyItem& item) const {
+  const Catalog& catalog = task_.catalog;
+  return item.kind == VerifyItem::Kind::chunk &&
+         catalog.box(catalog.tensors()[item.tensor], catalog.chunks()[item.index]).empty();
 }
 
 // Each byte is then read once, whatever the metadata claims.

@@ -69,6 +69,7 @@ class VerifyItems {
  private:
   void collect();
   void add(VerifyItem item);
+  bool is_empty_chunk(const VerifyItem& item) const;
   void drop_shared();
   void cut();
   std::string describe(const VerifyItem& item) const;

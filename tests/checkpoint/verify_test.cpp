@@ -65,7 +65,7 @@ TEST_F(Verify, AWholeDirectoryHasNoFaultAndEveryRecordIsCompared) {
   EXPECT_TRUE(report.warnings.empty());
 }
 
-// Bytes of a header that no reader uses: versions, times, attributes, disk numbers. By their places.
+// Bytes of a header that no reader uses: versions, times, attributes, disk numbers, the id of an empty pad.
 std::set<std::size_t> idle_bytes(std::string_view bytes) {
   struct Part {
     std::string_view signature;
@@ -74,7 +74,8 @@ std::set<std::size_t> idle_bytes(std::string_view bytes) {
   const std::vector<Part> parts{{"PK\3\4", {{4, 2}, {10, 4}}},
                                 {"PK\1\2", {{4, 4}, {12, 4}, {34, 8}}},
                                 {"PK\6\6", {{12, 4}}},
-                                {"PK\6\7", {{4, 4}, {16, 4}}}};
+                                {"PK\6\7", {{4, 4}, {16, 4}}},
+                                {std::string_view("FB\0\0", 4), {{0, 2}}}};
   std::set<std::size_t> idle;
   for (const Part& part : parts) {
     for (auto at = bytes.find(part.signature); at != bytes.npos; at = bytes.find(part.signature, at + 1)) {
@@ -86,22 +87,26 @@ std::set<std::size_t> idle_bytes(std::string_view bytes) {
   return idle;
 }
 
+// In place: rewriting a file flushes it on some file systems.
+void poke(const std::string& path, std::size_t at, char byte) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(static_cast<std::streamoff>(at));
+  file.put(byte);
+}
+
 TEST_F(Verify, EveryFlippedByteThatAnythingDependsOnIsAFault) {
   write_small();
   const std::string whole = dir_.read(kShard);
   const auto idle = idle_bytes(whole);
   for (std::size_t at = 0; at < whole.size(); ++at) {
-    for (const char flip : {'\x01', '\x80'}) {
-      std::string damaged = whole;
-      damaged[at] = static_cast<char>(damaged[at] ^ flip);
-      dir_.write(kShard, damaged);
-      const auto report = verify("c");
-      EXPECT_EQ(report.faults.empty(), idle.contains(at))
-          << at << " of " << whole.size() << described(report);
-      for (const Fault& fault : report.faults.faults()) {
-        EXPECT_EQ(fault.file, "__0_0.distcp");
-        EXPECT_FALSE(fault.name.empty());
-      }
+    poke(dir_ / kShard, at,
+         static_cast<char>(whole[at] ^ 0x40));  // 1 could turn a deferred size into the size
+    const auto report = verify("c");
+    poke(dir_ / kShard, at, whole[at]);
+    EXPECT_EQ(report.faults.empty(), idle.contains(at)) << at << " of " << whole.size() << described(report);
+    for (const Fault& fault : report.faults.faults()) {
+      EXPECT_EQ(fault.file, "__0_0.distcp");
+      EXPECT_FALSE(fault.name.empty());
     }
   }
 }
@@ -138,7 +143,7 @@ TEST_F(Verify, PayloadDamageNamesTensorBoxFileAndPlace) {
 /// A tensor of several slices, and many small ones: 100 in each of three files.
 void write_mixed(const TempDir& dir) {
   DcpFixture fixture;
-  fixture.add({"large", DType::uint8, {20 << 20}, {{{{0}, {20 << 20}}, "large.distcp"}}});
+  fixture.add({"large", DType::uint8, {9 << 20}, {{{{0}, {9 << 20}}, "large.distcp"}}});
   fixture.add({"middle", DType::int32, {100'000}, {{{{0}, {100'000}}, "middle.distcp"}}});
   for (int i = 0; i < 300; ++i) {
     const std::int64_t size = i * 7 % 50;
@@ -159,14 +164,14 @@ TEST_F(Verify, EveryByteIsReadOnceInLargeReads) {
   const auto report = verify("c");
   EXPECT_TRUE(report.faults.empty()) << described(report);
   const auto reads = files_.count(Operation::read);
-  EXPECT_LT(reads.calls, 120u);  // 20 MiB in pieces of 256 KiB, and not one for each of 300 items
-  EXPECT_LT(reads.bytes, 23u << 20);
+  EXPECT_LT(reads.calls, 70u);  // 9 MiB in pieces of 256 KiB, and not one for each of 300 items
+  EXPECT_LT(reads.bytes, 11u << 20);
   EXPECT_EQ(report.read_bytes < reads.bytes, true);
 }
 
 TEST_F(Verify, ReportsAreTheSameForAnyNumberOfThreads) {
   write_mixed(dir_);
-  for (const std::size_t at : {1u << 20, 9u << 20, 20u << 20}) flip(dir_, "c/large.distcp", at);
+  for (const std::size_t at : {1u << 20, 5u << 20, 9u << 20}) flip(dir_, "c/large.distcp", at);
   for (const char* file : {"c/small0", "c/small1", "c/small2"}) {
     for (std::size_t at = 100; at < dir_.read(file).size(); at += 977) flip(dir_, file, at);
   }
@@ -179,8 +184,8 @@ TEST_F(Verify, ReportsAreTheSameForAnyNumberOfThreads) {
 TEST_F(Verify, ALargeRecordIsComparedAsAWholeFromItsSlices) {
   write_mixed(dir_);
   const auto whole = verify("c", false, 2);
-  EXPECT_GT(whole.checked_bytes, 20u << 20);
-  for (const std::size_t at : {std::size_t{5} << 20, (std::size_t{8} << 20) - 1, std::size_t{8} << 20}) {
+  EXPECT_GT(whole.checked_bytes, 9u << 20);
+  for (const std::size_t at : {std::size_t{5} << 20, (std::size_t{4} << 20) - 1, std::size_t{4} << 20}) {
     flip(dir_, "c/large.distcp", at);
     const auto report = verify("c", false, 2);
     ASSERT_EQ(report.faults.count(), 1u) << described(report);
@@ -200,7 +205,7 @@ TEST_F(Verify, DamagedHeadersOfALargeItemAreFoundOnce) {
     flip(dir_, "c/large.distcp", at);
     const auto report = verify("c", false, 2);
     EXPECT_EQ(kinds(report).count("header"), 1u) << at << described(report);
-    EXPECT_LE(report.faults.count(), 3u) << at << described(report);
+    EXPECT_LE(report.faults.count(), 4u) << at << described(report);
     flip(dir_, "c/large.distcp", at);
   }
 }
@@ -339,13 +344,11 @@ TEST_F(Verify, TorchFilesOfEveryWriterAreWhole) {
 
 TEST_F(Verify, EveryFlippedByteOfATorchFileIsAFault) {
   std::ifstream file(CAIRN_TEST_DATA "/zip/several.pth", std::ios::binary);
-  const std::string whole(std::istreambuf_iterator<char>(file), {});
+  const std::string whole(std::istreambuf_iterator<char>(file), {}), path = dir_.write("m.pth", whole);
   const auto idle = idle_bytes(whole);
   for (std::size_t at = 4; at < whole.size();
        at += 1 + at % 3) {  // without its first bytes it is no torch file
-    std::string damaged = whole;
-    damaged[at] ^= 0x10;
-    dir_.write("m.pth", damaged);
+    poke(path, at, static_cast<char>(whole[at] ^ 0xa5));
     try {
       const auto report = verify("m.pth");
       EXPECT_EQ(report.faults.empty(), idle.contains(at)) << at << described(report);
@@ -353,6 +356,7 @@ TEST_F(Verify, EveryFlippedByteOfATorchFileIsAFault) {
       EXPECT_EQ(error.kind(), ErrorKind::unsupported) << at << error.what();
       EXPECT_LT(at, 64u);
     }
+    poke(path, at, whole[at]);
   }
 }
 
