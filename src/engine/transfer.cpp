@@ -10,8 +10,11 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <string>
+#include <system_error>
 #include <thread>
 
+#include "cairn/error.hpp"
 #include "engine/window_filler.hpp"
 
 namespace cairn {
@@ -32,11 +35,11 @@ class Job {
 
   PassedBytes run(const TransferOptions& options) {
     verify_source_ = options.verify_source;
-    std::vector<std::jthread> workers;
-    running_ = options.threads;
-    for (int i = 0; i < options.threads; ++i) workers.emplace_back([this] { work(); });
-    wait(options.progress);
-    workers.clear();
+    {
+      std::vector<std::jthread> workers;
+      start(workers, options.threads);
+      wait(options.progress);
+    }
     if (failure_) std::rethrow_exception(failure_);
     passed_.written = join_pieces(std::move(passed_.written));
     passed_.read = compare_storages(source_, std::move(passed_.read), passed_.verified_bytes);
@@ -44,6 +47,21 @@ class Job {
   }
 
  private:
+  void start(std::vector<std::jthread>& workers, int count) {
+    try {
+      for (int i = 0; i < count; ++i) {
+        {
+          const std::lock_guard lock(mutex_);
+          ++running_;
+        }
+        workers.emplace_back([this] { work(); });
+      }
+    } catch (const std::system_error& error) {
+      finish({}, std::make_exception_ptr(
+                     Error(ErrorKind::io, std::string("starting an I/O thread failed: ") + error.what())));
+    }
+  }
+
   void work() {
     try {
       std::vector<std::byte> buffer(kWindowBytes), scratch(kWindowBytes);

@@ -15,6 +15,7 @@ struct RecordContent {
   std::uint32_t file = kNoFile;   ///< for bytes: index into catalog.files()
   std::uint64_t byte_offset = 0;  ///< for bytes
   std::uint64_t bytes = 0;        ///< of the payload
+  std::uint32_t crc = 0;          ///< for bytes: the stored CRC-32 of all of them; 0: none
 };
 
 }  // namespace cairn

@@ -21,10 +21,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   try {
     pickle::Arena arena;
-    const auto value = dcp::read_object_item(arena, read, size, "input");
+    const dcp::ObjectItem item(read, size, "input");
+    const auto value = item.read(arena);
     pickle::unsafe_parts(arena, value);
     for (const auto node : pickle::persistent_nodes(arena, value)) {
-      const auto storage = dcp::find_object_storage(arena, arena.persistent_id(node), read, size, "input");
+      const auto storage = item.storage(arena, arena.persistent_id(node));
       if (storage.byte_offset + storage.bytes > size) std::abort();
     }
   } catch (const Error&) {

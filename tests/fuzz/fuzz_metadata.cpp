@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto decoded = dcp::decode_metadata(std::as_bytes(std::span(data, size)), "input", faults);
     const auto wire = decoded.catalog.encode();
     if (Catalog::decode(wire).encode() != wire) std::abort();
-    torch_file::StateTree tree(decoded.catalog, size);
+    torch_file::StateTree tree(decoded.catalog, false, size);
     for (std::uint32_t i = 0; i < decoded.catalog.entries().size(); ++i) tree.add(i);
   } catch (const Error&) {
   }

@@ -66,28 +66,29 @@ ItemHead read_item_head(const zip::ReadAt& read_at, std::uint64_t item_bytes, st
                       });
 }
 
-pickle::Value read_object_item(pickle::Arena& arena, const zip::ReadAt& read_at, std::uint64_t item_bytes,
-                               std::string_view where) {
-  const ItemKind kind = kind_of(read_at, item_bytes);
-  if (kind == ItemKind::legacy_torch) check_tensor_kind(kind, where);
-  if (kind == ItemKind::zip)
-    return torch_file::Archive(read_at, item_bytes, std::string(where)).read_pickle(arena);
-  Bytes raw(item_bytes);
-  read_at(0, raw);
+ObjectItem::ObjectItem(zip::ReadAt read_at, std::uint64_t item_bytes, std::string where)
+    : read_at_(std::move(read_at)), item_bytes_(item_bytes), where_(std::move(where)) {
+  const ItemKind kind = kind_of(read_at_, item_bytes_);
+  if (kind == ItemKind::legacy_torch) check_tensor_kind(kind, where_);
+  if (kind == ItemKind::zip) archive_.emplace(read_at_, item_bytes_, where_);
+}
+
+pickle::Value ObjectItem::read(pickle::Arena& arena) const {
+  if (archive_) return archive_->read_pickle(arena);
+  Bytes raw(item_bytes_);
+  read_at_(0, raw);
   return arena.bytes(as_text(raw));
 }
 
-ObjectStorage find_object_storage(const pickle::Arena& arena, pickle::Value id, const zip::ReadAt& read_at,
-                                  std::uint64_t item_bytes, std::string_view where) {
-  return with_context(
-      [&] { return std::string(where); },
-      [&] {
-        const auto storage = torch_file::decode_storage_id(arena, id);
-        const torch_file::Archive archive(read_at, item_bytes, std::string(where));
-        const auto record = archive.storage(storage.key, storage.bytes);
-        const bool whole = record.size == storage.bytes;
-        return ObjectStorage{storage.key, record.byte_offset, storage.bytes, whole ? record.crc : 0};
-      });
+ObjectStorage ObjectItem::storage(const pickle::Arena& arena, pickle::Value id) const {
+  if (!archive_) fail_corrupt("{}: a storage in an item that is no archive", where_);
+  return with_context([&] { return where_; },
+                      [&] {
+                        const auto storage = torch_file::decode_storage_id(arena, id);
+                        const auto record = archive_->storage(storage.key, storage.bytes);
+                        const bool whole = record.size == storage.bytes;
+                        return ObjectStorage{record.byte_offset, storage.bytes, whole ? record.crc : 0};
+                      });
 }
 
 }  // namespace cairn::dcp

@@ -4,10 +4,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "cairn/tensor.hpp"
+#include "formats/torch_file/archive.hpp"
 #include "pickle/value.hpp"
 #include "zip/directory.hpp"
 
@@ -30,18 +33,29 @@ ItemHead read_item_head(const zip::ReadAt& read_at, std::uint64_t item_bytes, st
 
 /// A storage inside an object's item.
 struct ObjectStorage {
-  std::string_view key;  ///< lives in the arena
-  std::uint64_t byte_offset, bytes;
-  std::uint32_t crc;
+  std::uint64_t byte_offset, bytes;  ///< relative to the item
+  std::uint32_t crc;                 ///< 0: not computed
 };
 
-/// Reads an object's item into `arena`. Items that are no zip archive become a bytes value (custom planners
-/// store raw bytes). The persistent nodes under the value still carry the item's own storage ids.
-pickle::Value read_object_item(pickle::Arena& arena, const zip::ReadAt& read_at, std::uint64_t item_bytes,
-                               std::string_view where);
+/// An object's item, opened once for its pickle and its storages. Errors name `where`.
+class ObjectItem {
+ public:
+  ObjectItem(zip::ReadAt read_at, std::uint64_t item_bytes, std::string where);
+  ObjectItem(const ObjectItem&) = delete;  // the archive reads through the member
+  ObjectItem& operator=(const ObjectItem&) = delete;
 
-/// The storage that a persistent id of that object names.
-ObjectStorage find_object_storage(const pickle::Arena& arena, pickle::Value id, const zip::ReadAt& read_at,
-                                  std::uint64_t item_bytes, std::string_view where);
+  /// The value, read into `arena`. An item that is no zip archive becomes a bytes value (custom planners
+  /// store raw bytes). The persistent nodes under the value still carry the item's own storage ids.
+  pickle::Value read(pickle::Arena& arena) const;
+
+  /// The storage that a persistent id of this object names.
+  ObjectStorage storage(const pickle::Arena& arena, pickle::Value id) const;
+
+ private:
+  zip::ReadAt read_at_;
+  std::uint64_t item_bytes_;
+  std::string where_;
+  std::optional<torch_file::Archive> archive_;
+};
 
 }  // namespace cairn::dcp

@@ -106,18 +106,37 @@ void DirectorySource::read(std::uint32_t file, std::uint64_t byte_offset, std::s
   read_bytes_ += into.size();
 }
 
+// The item opened last: its storages are asked for one by one.
+struct DirectorySource::OpenObject {
+  OpenObject(DirectorySource& source, const ObjectInfo& object)
+      : info(&object),
+        reader(source, object.item),
+        item(reader.read_at(), object.item.byte_length,
+             source.describe(source.catalog().name(object), object.item)) {}
+
+  const ObjectInfo* info;
+  ItemReader reader;
+  ObjectItem item;
+};
+
+DirectorySource::~DirectorySource() = default;
+
+const ObjectItem& DirectorySource::open(const ObjectInfo& object) {
+  if (!open_object_ || open_object_->info != &object) {
+    open_object_ = std::make_unique<OpenObject>(*this, object);
+  }
+  return open_object_->item;
+}
+
 pickle::Value DirectorySource::read_object(pickle::Arena& arena, const ObjectInfo& object) {
-  ItemReader reader(*this, object.item);
-  return read_object_item(arena, reader.read_at(), object.item.byte_length,
-                          describe(catalog_.name(object), object.item));
+  return open(object).read(arena);
 }
 
 RecordContent DirectorySource::find_storage(const pickle::Arena& arena, pickle::Value id,
                                             const ObjectInfo& object) {
-  ItemReader reader(*this, object.item);
-  const auto storage = find_object_storage(arena, id, reader.read_at(), object.item.byte_length,
-                                           describe(catalog_.name(object), object.item));
-  return {false, 0, object.item.file, object.item.byte_offset + storage.byte_offset, storage.bytes};
+  const auto storage = open(object).storage(arena, id);
+  return {false,         0,          object.item.file, object.item.byte_offset + storage.byte_offset,
+          storage.bytes, storage.crc};
 }
 
 std::string DirectorySource::describe(std::string_view name, const StoredItem& item) const {

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "cairn/storage.hpp"
+#include "formats/dcp/item.hpp"
 #include "formats/dcp/metadata_decoder.hpp"
 #include "formats/record_content.hpp"
 #include "formats/source.hpp"
@@ -23,6 +24,7 @@ class DirectorySource : public Source {
  public:
   /// Local. Opens nothing yet. `files` outlives the source.
   DirectorySource(FileSystem& files, std::string directory, Catalog catalog);
+  ~DirectorySource() override;
 
   const Catalog& catalog() const override { return catalog_; }
   std::shared_ptr<const ChunkPlace> locate(const TensorInfo& tensor, std::uint64_t chunk) override;
@@ -30,13 +32,16 @@ class DirectorySource : public Source {
   void read(std::uint32_t file, std::uint64_t byte_offset, std::span<std::byte> into) override;
   std::uint64_t read_bytes() const override { return read_bytes_; }
 
-  /// The value of an object, read into `arena`; see dcp/item.hpp.
+  /// The value of an object of the catalogue, read into `arena`; see dcp/item.hpp. This and find_storage are
+  /// for one thread.
   pickle::Value read_object(pickle::Arena& arena, const ObjectInfo& object);
   /// Where a storage inside an object lies, as bytes of a file. `id` is the value under a persistent node of
   /// it.
   RecordContent find_storage(const pickle::Arena& arena, pickle::Value id, const ObjectInfo& object);
 
  private:
+  struct OpenObject;
+  const ObjectItem& open(const ObjectInfo& object);
   std::shared_ptr<const ChunkPlace> resolve(const TensorInfo& tensor, const StoredItem& chunk);
   std::string describe(std::string_view name, const StoredItem& item) const;
 
@@ -44,6 +49,7 @@ class DirectorySource : public Source {
   std::string directory_;
   FileCache cache_;
   std::atomic<std::uint64_t> read_bytes_{0};
+  std::unique_ptr<OpenObject> open_object_;
   std::mutex mutex_;
   std::unordered_map<std::uint64_t, std::shared_ptr<const ChunkPlace>> places_;  // of large items, guarded
 };
