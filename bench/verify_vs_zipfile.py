@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Whole commands, interleaved in one run: `cairn verify`, `cat` of the shards to /dev/null as the floor, and Python's
-zipfile.testzip over every item of the same checkpoint, which compares the CRCs only.
+zipfile.testzip over every item of the same checkpoint, as .metadata names them; it compares the CRCs only.
 
     verify_vs_zipfile.py [--gib 2] [--small 0] [--ranks 4] [--rounds 5] [--dir FOLDER] [--cairn PROGRAM] [--python VENV_PYTHON]
 
@@ -25,46 +25,17 @@ folder, count = sys.argv[1], int(sys.argv[2])
 dcp.save({f"layers.{i}.weight": torch.full((1024,), i % 7.0) for i in range(count)}, checkpoint_id=folder, no_dist=True)
 """
 
-# Items are found from their end records: torch itself is not needed to check zip archives.
 TESTZIP = """
-import io, mmap, pathlib, sys, zipfile
-
-class Part(io.RawIOBase):
-    def __init__(self, data, begin, end):
-        self.data, self.begin, self.size, self.at = data, begin, end - begin, 0
-    def seekable(self):
-        return True
-    def readable(self):
-        return True
-    def seek(self, to, whence=0):
-        self.at = to + (0, self.at, self.size)[whence]
-        return self.at
-    def tell(self):
-        return self.at
-    def read(self, count=-1):
-        count = self.size - self.at if count < 0 else min(count, self.size - self.at)
-        start = self.begin + self.at
-        self.at += count
-        return self.data[start:start + count]
-
-items = 0
-for path in sorted(pathlib.Path(sys.argv[1]).glob("*.distcp")):
-    if path.stat().st_size == 0:
-        continue
-    with open(path, "rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        begin = 0
-        while begin < len(data):
-            end = begin
-            while True:  # a payload may hold the same bytes by chance
-                end = data.find(b"PK\\5\\6", end) + 22
-                assert end >= 22, "no end record"
-                if end == len(data) or data[end:end + 4] == b"PK\\3\\4":
-                    break
-            with zipfile.ZipFile(Part(data, begin, end)) as archive:
-                assert archive.testzip() is None
-            items += 1
-            begin = end
-print(items)
+import io, pathlib, pickle, sys, zipfile
+import torch.distributed.checkpoint
+folder = pathlib.Path(sys.argv[1])
+with open(folder / ".metadata", "rb") as stream:
+    items = pickle.load(stream).storage_data.values()
+for item in items:
+    with open(folder / item.relative_path, "rb") as stream:
+        stream.seek(item.offset)
+        with zipfile.ZipFile(io.BytesIO(stream.read(item.length))) as archive:
+            assert archive.testzip() is None
 """
 
 

@@ -6,12 +6,16 @@
 #include <condition_variable>
 #include <exception>
 #include <list>
+#include <memory>
 #include <mutex>
+#include <string>
+#include <system_error>
 #include <thread>
+#include <vector>
 
 #include "base/fail.hpp"
 #include "formats/dcp/item_check.hpp"
-#include "formats/torch_file/archive_content.hpp"
+#include "formats/torch_file/archive_check.hpp"
 #include "storage/file_cache.hpp"
 
 namespace cairn {
@@ -165,16 +169,31 @@ class Job {
         next_(owned.begin) {}
 
   VerifyOutcome run(const VerifyWork& work) {
-    std::vector<std::jthread> workers;
-    running_ = work.threads;
-    for (int i = 0; i < work.threads; ++i) workers.emplace_back([this] { this->work(); });
-    wait(work.progress);
-    workers.clear();
+    {
+      std::vector<std::jthread> workers;
+      start(workers, work.threads);
+      wait(work.progress);
+    }
     if (failure_) std::rethrow_exception(failure_);
     return std::move(outcome_);
   }
 
  private:
+  void start(std::vector<std::jthread>& workers, int count) {
+    try {
+      for (int i = 0; i < count; ++i) {
+        {
+          const std::lock_guard lock(mutex_);
+          ++running_;
+        }
+        workers.emplace_back([this] { work(); });
+      }
+    } catch (const std::system_error& error) {
+      finish({}, std::make_exception_ptr(
+                     Error(ErrorKind::io, fmt::format("starting an I/O thread failed: {}", error.what()))));
+    }
+  }
+
   void work() {
     try {
       UnitCheck check(shared_);
