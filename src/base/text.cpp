@@ -10,6 +10,14 @@
 namespace cairn {
 namespace {
 
+// U+200E, U+200F, U+202A..U+202E, U+2066..U+2069 change the direction of what follows on a terminal.
+bool is_direction_mark(std::string_view text) {
+  if (text.size() < 3 || text[0] != '\xe2') return false;
+  const auto second = static_cast<unsigned char>(text[1]), third = static_cast<unsigned char>(text[2]);
+  if (second == 0x80) return third == 0x8e || third == 0x8f || (third >= 0xaa && third <= 0xae);
+  return second == 0x81 && third >= 0xa6 && third <= 0xa9;
+}
+
 // Length of the valid UTF-8 sequence at the front that is safe to print; 0 when there is none. C1 controls
 // (U+0080..U+009F) are not safe.
 std::size_t printable_length(std::string_view text) {
@@ -23,7 +31,7 @@ std::size_t printable_length(std::string_view text) {
   }
   const bool overlong = (first == 0xe0 && byte(1) < 0xa0) || (first == 0xf0 && byte(1) < 0x90);
   const bool beyond = (first == 0xed && byte(1) >= 0xa0) || (first == 0xf4 && byte(1) >= 0x90);
-  const bool control = first == 0xc2 && byte(1) < 0xa0;
+  const bool control = (first == 0xc2 && byte(1) < 0xa0) || is_direction_mark(text);
   return overlong || beyond || control ? 0 : length;
 }
 

@@ -9,8 +9,8 @@
 
 namespace cairn {
 
-/// The name with control characters, backslashes and invalid UTF-8 as escapes (\t, \n, \r, \\, \xNN): it
-/// takes one line and cannot steer a terminal. Valid UTF-8 stays.
+/// The name with control characters, marks of writing direction, backslashes and invalid UTF-8 as escapes
+/// (\t, \n, \r, \\, \xNN): it takes one line and cannot steer a terminal. Valid UTF-8 stays.
 std::string escape_name(std::string_view name);
 
 /// "1.50 GB": decimal units, for reports.

@@ -350,12 +350,20 @@ class Reader {
     if (args.kind() != Kind::tuple)
       corrupt("a tuple of arguments expected, {} found", to_string(args.kind()));
   }
+  bool is_size_of_tuple(Value callable, Value args) {
+    if (!limits_.sizes_as_tuples || callable.kind() != Kind::global) return false;
+    if (!torch_size_) torch_size_ = arena_.find_global("torch", "Size");
+    const auto items = arena_.items(args);
+    return torch_size_ == callable && items.size() == 1 && items[0].kind() == Kind::tuple;
+  }
   void reduce() {
     const Value args = pop(), callable = pop();
     check_call(callable, args);
     const auto place = [this] { return fmt::format("{}: byte {}", where_, at_); };
     const auto plain = with_context(place, [&] { return fold_call(arena_, callable, args, copies_left_); });
-    push(plain ? *plain : arena_.object(Construct::reduce, callable, args));
+    push(plain                              ? *plain
+         : is_size_of_tuple(callable, args) ? arena_.items(args)[0]
+                                            : arena_.object(Construct::reduce, callable, args));
     called_at_ = at_;
   }
   void newobj() {
@@ -377,6 +385,7 @@ class Reader {
   ByteReader in_;
   std::string_view where_;
   ReadLimits limits_;
+  std::optional<Value> torch_size_;
   std::size_t at_ = 0;         // of the opcode being read
   std::size_t called_at_ = 0;  // of the last REDUCE or NEWOBJ
   unsigned protocol_ = 0;

@@ -17,6 +17,9 @@ namespace cairn::pickle {
 
 struct ReadLimits {
   std::size_t open_marks = 10'000;  ///< containers begun and not closed; CPython's pickler stays below 1 000
+  /// torch.Size((…)) becomes its tuple. For readers that take both and don't write the value again: a node
+  /// less for each of the millions in a large `.metadata`.
+  bool sizes_as_tuples = false;
 };
 
 /// Local. The value of the one pickle in `pickle`; `where` names the input in messages.

@@ -30,7 +30,7 @@ extern "C" void remove_and_end(int signal_number) {
 }  // namespace
 
 void install_signal_cleanup() {
-  for (const int signal_number : {SIGINT, SIGTERM}) {
+  for (const int signal_number : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction current = {};
     if (sigaction(signal_number, nullptr, &current) != 0 || current.sa_handler == SIG_IGN) continue;
     struct sigaction cleanup = {};
@@ -38,6 +38,7 @@ void install_signal_cleanup() {
     sigemptyset(&cleanup.sa_mask);
     sigaddset(&cleanup.sa_mask, SIGINT);
     sigaddset(&cleanup.sa_mask, SIGTERM);
+    sigaddset(&cleanup.sa_mask, SIGHUP);
     sigaction(signal_number, &cleanup, nullptr);
   }
 }
@@ -47,6 +48,7 @@ SignalsHeld::SignalsHeld() {
   sigemptyset(&held);
   sigaddset(&held, SIGINT);
   sigaddset(&held, SIGTERM);
+  sigaddset(&held, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &held, &before_);
 }
 

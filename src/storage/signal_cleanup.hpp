@@ -8,12 +8,12 @@
 
 namespace cairn {
 
-/// On SIGINT and SIGTERM, from now on: unlinks the registered paths, then ends by the same signal (a shell
-/// sees 128 + its number). A signal that the process was started to ignore stays ignored. Called by programs,
-/// never by the library. Local.
+/// On SIGINT, SIGTERM and SIGHUP, from now on: unlinks the registered paths, then ends by the same signal (a
+/// shell sees 128 + its number). A signal that the process was started to ignore stays ignored. Called by
+/// programs, never by the library. Local.
 void install_signal_cleanup();
 
-/// While it lives, SIGINT and SIGTERM wait for this thread: between making a file and registering it.
+/// While it lives, those signals wait for this thread: between making a file and registering it.
 class SignalsHeld {
  public:
   SignalsHeld();

@@ -13,6 +13,14 @@ TEST(EscapeName, TakesOneLineAndSteersNoTerminal) {
   EXPECT_EQ(escape_name("\xc3\xbc\xf0\x9f\x98\x80"), "\xc3\xbc\xf0\x9f\x98\x80");
 }
 
+TEST(EscapeName, MarksThatTurnTheWritingDirectionAreEscaped) {
+  EXPECT_EQ(escape_name("a\u202e"
+                        "b"),
+            "a\\xe2\\x80\\xaeb");
+  EXPECT_EQ(escape_name("\u2066"), "\\xe2\\x81\\xa6");
+  EXPECT_EQ(escape_name("\u2026\u2065"), "\u2026\u2065");
+}
+
 TEST(EscapeName, BytesThatAreNoUtf8AreEscapedOneByOne) {
   EXPECT_EQ(escape_name("\xff"), "\\xff");
   EXPECT_EQ(escape_name("a\xc3"), "a\\xc3");                  // cut short

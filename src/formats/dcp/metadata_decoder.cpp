@@ -20,7 +20,10 @@ using pickle::Kind;
 class Decoder {
  public:
   Decoder(std::span<const std::byte> pickle, std::string_view where, FaultList& faults)
-      : pickle_(pickle), where_(where), faults_(faults), root_(pickle::read(arena_, pickle, where)) {}
+      : pickle_bytes_(pickle.size()),
+        where_(where),
+        faults_(faults),
+        root_(pickle::read(arena_, pickle, where, {.sizes_as_tuples = true})) {}
 
   DecodedMetadata decode() {
     check_root();
@@ -34,7 +37,7 @@ class Decoder {
     const auto items = arena_.items(*states);
     for (std::size_t i = 0; i < items.size(); i += 2) entry(items[i], items[i + 1]);
     for (const auto& file : rows_.files()) result_.catalog.add_file(file);
-    result_.metadata_bytes = pickle_.size();
+    result_.metadata_bytes = pickle_bytes_;
     return std::move(result_);
   }
 
@@ -229,7 +232,7 @@ class Decoder {
   // A list of n elements takes at least n bytes of metadata to fill; anything beyond is damage that would
   // only cost memory.
   bool is_list_position(std::int64_t position) const {
-    return position >= 0 && static_cast<std::uint64_t>(position) < pickle_.size();
+    return position >= 0 && static_cast<std::uint64_t>(position) < pickle_bytes_;
   }
 
   // A value may be in many places of the pickle; the catalogue copies it each time. Real metadata copy far
@@ -251,7 +254,7 @@ class Decoder {
         {kind, std::string(name), std::string(where_), 0, fmt::format("'{}': {}", escape_name(name), text)});
   }
 
-  std::span<const std::byte> pickle_;
+  std::uint64_t pickle_bytes_;
   std::string_view where_;
   FaultList& faults_;
   Arena arena_;
@@ -266,13 +269,24 @@ class Decoder {
   std::uint64_t copied_ = 0;
 };
 
+void check_is_pickle(std::span<const std::byte> pickle, std::string_view where) {
+  if (pickle.empty()) fail_corrupt("{}: the file is empty, a pickle expected", where);
+  if (pickle[0] != std::byte{0x80}) fail_corrupt("{}: no pickle: it does not begin with byte 0x80", where);
+}
+
 }  // namespace
 
 DecodedMetadata decode_metadata(std::span<const std::byte> pickle, std::string_view where,
                                 FaultList& faults) {
-  if (pickle.empty()) fail_corrupt("{}: the file is empty, a pickle expected", where);
-  if (pickle[0] != std::byte{0x80}) fail_corrupt("{}: no pickle: it does not begin with byte 0x80", where);
+  check_is_pickle(pickle, where);
   return Decoder(pickle, where, faults).decode();
+}
+
+DecodedMetadata decode_metadata(Bytes&& pickle, std::string_view where, FaultList& faults) {
+  check_is_pickle(pickle, where);
+  Decoder decoder(pickle, where, faults);
+  Bytes().swap(pickle);  // the arena has copies of what it needs
+  return decoder.decode();
 }
 
 }  // namespace cairn::dcp

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/byte_writer.hpp"
 #include "cairn/metadata.hpp"
 
 namespace cairn::dcp {
@@ -23,5 +24,7 @@ struct DecodedMetadata {
 /// (named in the message). What is wrong with single tensors goes into `faults`; such a tensor or chunk is
 /// left out of the catalogue. `where` is the file's name for messages.
 DecodedMetadata decode_metadata(std::span<const std::byte> pickle, std::string_view where, FaultList& faults);
+/// The same, giving the pickle's memory back before the catalogue is made.
+DecodedMetadata decode_metadata(Bytes&& pickle, std::string_view where, FaultList& faults);
 
 }  // namespace cairn::dcp

@@ -20,6 +20,7 @@ class StructureCheck {
 
   void run() {
     root_ = files_.resolve(directory_);
+    if (!root_.ends_with('/')) root_ += '/';
     for (const auto& file : catalog_.files()) sizes_.push_back(file_size(file));
     for (const TensorInfo& tensor : catalog_.tensors()) check_tensor(tensor);
     check_objects();
@@ -35,7 +36,7 @@ class StructureCheck {
     if (status->type != FileType::regular) {
       return fault_file(file, fmt::format("{}: the shard is no regular file", escape_name(path)));
     }
-    if (!files_.resolve(path).starts_with(root_ + "/")) {
+    if (!files_.resolve(path).starts_with(root_)) {
       return fault_file(file,
                         fmt::format("{}: the shard is a link that leaves the directory", escape_name(path)));
     }
@@ -136,7 +137,7 @@ DecodedMetadata decode_metadata_file(FileSystem& files, const std::string& direc
   const auto file = files.open_read(path);
   Bytes bytes(file->size());
   file->read(0, bytes);
-  return decode_metadata(bytes, path, faults);
+  return decode_metadata(std::move(bytes), path, faults);
 }
 
 DecodedMetadata read_metadata(FileSystem& files, const std::string& directory, FaultList& faults,
