@@ -59,8 +59,7 @@ struct Entry {
 /// Flat arrays over one pool of coordinates; a million chunks fit. Entries are in the order of the metadata.
 class Catalog {
  public:
-  // --- looking
-  // ----------------------------------------------------------------------------------------------
+  // --- looking --------------------------------------------------------------------------------------------
   std::span<const Entry> entries() const { return entries_; }
   std::span<const TensorInfo> tensors() const { return tensors_; }
   std::span<const ObjectInfo> objects() const { return objects_; }
@@ -81,8 +80,9 @@ class Catalog {
   std::uint64_t byte_count(const TensorInfo& tensor) const;
   std::span<const PathStep> path(const Entry& entry) const;
 
-  // --- building: a tensor's chunks are added right after it
-  // -----------------------------------------------------
+  // --- building: a tensor's chunks are added right after it -----------------------------------------------
+  /// Room for so many chunks of so many dimensions.
+  void reserve_chunks(std::size_t count, std::size_t ndim);
   StringId add_string(std::string_view text);
   std::uint32_t add_file(std::string path);
   TensorInfo& add_tensor(StringId name, DType dtype, std::span<const std::int64_t> shape);

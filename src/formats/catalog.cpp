@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
 #include <type_traits>
 
 #include "base/byte_reader.hpp"
@@ -70,6 +71,14 @@ TensorInfo& Catalog::add_tensor(StringId name, DType dtype, std::span<const std:
   coordinates_.insert(coordinates_.end(), shape.begin(), shape.end());
   entries_.push_back({static_cast<std::uint32_t>(tensors_.size() - 1), true, false, 0, 0});
   return tensors_.back();
+}
+
+void Catalog::reserve_chunks(std::size_t count, std::size_t ndim) {
+  const auto at_least_double = [](std::size_t wanted, std::size_t capacity) {
+    return wanted <= capacity ? capacity : std::max(wanted, 2 * capacity);
+  };
+  chunks_.reserve(at_least_double(chunks_.size() + count, chunks_.capacity()));
+  coordinates_.reserve(at_least_double(coordinates_.size() + 2 * count * ndim, coordinates_.capacity()));
 }
 
 void Catalog::add_chunk(BoxView box, std::uint32_t file, std::uint64_t byte_offset,

@@ -4,7 +4,6 @@
 #include <functional>
 
 #include "base/fail.hpp"
-#include "pickle/handle.hpp"
 #include "pickle/value.hpp"
 
 namespace cairn::pickle {

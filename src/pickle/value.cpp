@@ -6,17 +6,15 @@
 #include <limits>
 
 #include "base/fail.hpp"
-#include "pickle/handle.hpp"
 
 namespace cairn::pickle {
 namespace {
 
-constexpr std::int64_t kInlineLimit = std::int64_t{1} << 54;
 constexpr std::uint64_t kEmptyText = 256;  // inline payload of '' and b''; below it: the one character
 
-constexpr std::array<std::string_view, 16> kKindNames{
-    "none",  "boolean", "integer", "big_integer", "real",      "string", "bytes",  "bytearray",
-    "tuple", "list",    "dict",    "set",         "frozenset", "global", "object", "persistent"};
+constexpr std::array<std::string_view, 17> kKindNames{
+    "none", "boolean", "integer", "big_integer", "real",   "string", "bytes",      "bytearray", "tuple",
+    "list", "dict",    "set",     "frozenset",   "global", "object", "persistent", "row"};
 
 struct OneCharacterTexts {
   char bytes[256];
@@ -91,24 +89,9 @@ Value outside_value(std::uint64_t number) { return {kOutsideMark | number << kPa
 
 // --- scalars ----------------------------------------------------------------------------------------------
 
-Value Arena::boolean(bool value) const { return inline_handle(Kind::boolean, value ? 1 : 0); }
-
 bool Arena::as_boolean(Value value) const {
   expect(Kind::boolean, value);
   return index_of(value) != 0;
-}
-
-Value Arena::integer(std::int64_t value) {
-  const auto payload = static_cast<std::uint64_t>(value);
-  if (value >= -kInlineLimit && value < kInlineLimit) return inline_handle(Kind::integer, payload);
-  numbers_.push(payload);
-  return handle(Kind::integer, numbers_.size() - 1);
-}
-
-std::int64_t Arena::as_integer(Value value) const {
-  expect(Kind::integer, value);
-  if (is_inline(value)) return static_cast<std::int64_t>(value.bits) >> kPayloadShift;
-  return static_cast<std::int64_t>(numbers_[index_of(value)]);
 }
 
 Value Arena::big_integer(std::string_view little_endian) {
@@ -186,23 +169,6 @@ std::string_view Arena::text(Value value) const {
 
 // --- containers -------------------------------------------------------------------------------------------
 
-std::uint64_t Arena::add_fixed(std::span<const Value> items) {
-  const auto source = values_.source(items);
-  const std::size_t place = values_.extend(1 + items.size());
-  values_[place] = {items.size()};
-  values_.copy(place + 1, source);
-  return place;
-}
-
-std::span<const Value> Arena::fixed_at(std::uint64_t place) const {
-  return values_.span(place + 1, values_[place].bits);
-}
-
-Value Arena::tuple(std::span<const Value> items) {
-  if (items.empty()) return inline_handle(Kind::tuple, 0);
-  return handle(Kind::tuple, add_fixed(items));
-}
-
 Value Arena::frozenset(std::span<const Value> items) { return handle(Kind::frozenset, add_fixed(items)); }
 
 Value Arena::list() {
@@ -216,6 +182,13 @@ Value Arena::dict() {
 Value Arena::set() {
   ranges_.push({});
   return handle(Kind::set, ranges_.size() - 1);
+}
+
+void Arena::clear(Value dict) {
+  expect(Kind::dict, dict);
+  Range& range = ranges_[index_of(dict)];
+  if (range.first + range.capacity == values_.size()) values_.shrink(range.first);
+  range = {};
 }
 
 // The first items get exactly their room (most dicts never grow), a later lack doubles it.
@@ -265,20 +238,6 @@ void Arena::set_all(Value container, std::span<const Value> keys_and_values) {
       return extend(items_of(container).dict, keys_and_values);
     default:
       wrong_kind("dict", container);
-  }
-}
-
-std::span<const Value> Arena::items(Value value) const {
-  switch (value.kind()) {
-    case Kind::tuple:
-    case Kind::frozenset:
-      return is_inline(value) ? std::span<const Value>{} : fixed_at(index_of(value));
-    case Kind::list:
-    case Kind::dict:
-    case Kind::set:
-      return view(ranges_[index_of(value)]);
-    default:
-      wrong_kind("a container", value);
   }
 }
 

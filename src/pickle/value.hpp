@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Values of a pickle as an arena of nodes. A Value is an 8-byte handle; two handles are equal when they are
-// the same Python object (BINGET gives the same handle again), so identity survives reading and writing:
-// torch's byte layout depends on it. Nothing is ever executed; unknown globals are inert nodes.
+// Values of a pickle as an arena of nodes. Nothing is ever executed; unknown globals are inert nodes.
 //
 // Lists, dicts, sets and objects may contain themselves, and nothing bounds how deep values nest: a recursive
 // walk needs a depth limit of its own.
@@ -13,49 +11,10 @@
 #include <span>
 #include <string_view>
 
-#include "pickle/pool.hpp"
+#include "base/pool.hpp"
+#include "pickle/handle.hpp"
 
 namespace cairn::pickle {
-
-enum class Kind : std::uint8_t {
-  none,
-  boolean,
-  integer,      ///< fits int64
-  big_integer,  ///< Python int beyond int64: little-endian two's complement bytes, as few as possible
-  real,
-  string,  ///< UTF-8 bytes as in the file (surrogatepass allowed)
-  bytes,
-  bytearray,
-  tuple,
-  list,
-  dict,
-  set,
-  frozenset,
-  global,      ///< module and qualified name by their Python 3 names, never resolved
-  object,      ///< REDUCE, NEWOBJ or NEWOBJ_EX of a callable, with state and items set later
-  persistent,  ///< BINPERSID of a value
-};
-
-/// "none", "boolean", "integer" …
-std::string_view to_string(Kind kind);
-
-struct Value {
-  std::uint64_t bits = 0;  ///< kind in the low 8 bits, index or inline payload above; 0 is None
-  Kind kind() const { return static_cast<Kind>(bits & 0xff); }
-  friend bool operator==(Value, Value) = default;  ///< Python's `is`
-};
-
-/// Identity as numbers: values with the same space and index are the same value, and the indices of a space
-/// are dense (at most as large as what the arena holds). Not for None, bools, ints and floats.
-constexpr std::size_t kIdentitySpaces = 33;
-std::size_t identity_space(Value value);
-std::uint64_t identity_index(Value value);
-/// Values that are in no arena, for objects that exist only while something is written: `number` tells them
-/// apart.
-Value outside_value(std::uint64_t number);
-
-/// The str singletons of CPython, the same in every arena: '' and one character up to U+00FF.
-std::optional<Value> shared_string(std::string_view utf8);
 
 enum class Construct : std::uint8_t { reduce, newobj, newobj_ex };
 
@@ -66,7 +25,7 @@ class Arena {
  public:
   // --- making nodes -------------------------------------------------------------------------------------
   Value none() const { return {}; }
-  Value boolean(bool value) const;
+  Value boolean(bool value) const { return inline_handle(Kind::boolean, value ? 1 : 0); }
   Value integer(std::int64_t value);
   /// An int of any size; gives Kind::integer when it fits. Empty is 0.
   Value big_integer(std::string_view little_endian);
@@ -81,7 +40,9 @@ class Arena {
   /// b"" and one-byte values are singletons too.
   Value bytes(std::string_view value);
   Value bytearray(std::string_view value);
-  Value tuple(std::span<const Value> items);  ///< () is a singleton
+  Value tuple(std::span<const Value> items) {  ///< () is a singleton
+    return items.empty() ? inline_handle(Kind::tuple, 0) : handle(Kind::tuple, add_fixed(items));
+  }
   Value list();
   Value dict();
   Value set();
@@ -100,6 +61,8 @@ class Arena {
   void set_item(Value container, Value key, Value value);
   void set_all(Value container, std::span<const Value> keys_and_values);
   void set_state(Value object, Value state);
+  /// The reader tells of each dict that it fetches from the memo.
+  void dict_fetched(Value) {}
 
   // --- looking --------------------------------------------------------------------------------------------
   bool as_boolean(Value value) const;
@@ -134,6 +97,10 @@ class Arena {
   /// Bytes held by the arena.
   std::size_t memory_bytes() const;
 
+ protected:
+  /// Empties a dict, with its room if that is the last given out.
+  void clear(Value dict);
+
  private:
   struct Range {
     std::uint64_t first = 0;
@@ -153,7 +120,9 @@ class Arena {
   std::uint64_t add_text(std::string_view text);
   std::string_view text_at(std::uint64_t place) const;
   std::uint64_t add_fixed(std::span<const Value> items);
-  std::span<const Value> fixed_at(std::uint64_t place) const;
+  std::span<const Value> fixed_at(std::uint64_t place) const {
+    return values_.span(place + 1, values_[place].bits);
+  }
   void extend(Range& range, std::span<const Value> items);
   std::span<const Value> view(const Range& range) const { return values_.span(range.first, range.size); }
   ObjectItems& items_of(Value object);
@@ -170,5 +139,44 @@ class Arena {
   Pool<std::uint32_t> global_slots_;  // open hashing: 1 + index into globals_
   std::optional<Value> latin1_;
 };
+
+inline Value Arena::integer(std::int64_t value) {
+  const auto payload = static_cast<std::uint64_t>(value);
+  if (value >= -kInlineLimit && value < kInlineLimit) return inline_handle(Kind::integer, payload);
+  numbers_.push(payload);
+  return handle(Kind::integer, numbers_.size() - 1);
+}
+
+inline std::int64_t Arena::as_integer(Value value) const {
+  expect(Kind::integer, value);
+  if (is_inline(value)) return static_cast<std::int64_t>(value.bits) >> kPayloadShift;
+  return static_cast<std::int64_t>(numbers_[index_of(value)]);
+}
+
+inline std::uint64_t Arena::add_fixed(std::span<const Value> items) {
+  const auto source = values_.source(items);
+  const std::size_t place = values_.extend(1 + items.size());
+  values_[place] = {items.size()};
+  if (items.size() <= 4 && !source.outside.empty()) {  // shapes, mostly: not worth a call
+    for (std::size_t i = 0; i < items.size(); ++i) values_[place + 1 + i] = items[i];
+  } else {
+    values_.copy(place + 1, source);
+  }
+  return place;
+}
+
+inline std::span<const Value> Arena::items(Value value) const {
+  switch (value.kind()) {
+    case Kind::tuple:
+    case Kind::frozenset:
+      return is_inline(value) ? std::span<const Value>{} : fixed_at(index_of(value));
+    case Kind::list:
+    case Kind::dict:
+    case Kind::set:
+      return view(ranges_[index_of(value)]);
+    default:
+      wrong_kind("a container", value);
+  }
+}
 
 }  // namespace cairn::pickle

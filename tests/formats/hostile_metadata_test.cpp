@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "base/byte_writer.hpp"
 #include "failure_of.hpp"
@@ -88,12 +89,13 @@ TEST(HostileMetadata, ARowOfCallsOfCallsIsDescribedWithoutRecursion) {
   EXPECT_EQ(error.kind(), ErrorKind::unsupported) << error.what();
 }
 
-TEST(HostileMetadata, OneLongOffsetInManyRows) {
+TEST(HostileMetadata, OneLongOffsetInManyRowsIsNotCopied) {
+  FaultList faults;
   const std::string offset = kept(tuple_of(times("K\x01", kTimes)), 1);
-  expect_corrupt(metadata("", many([&](int i, bool first) {
-                            return index(std::to_string(i), first ? offset : fetched(1)) + place();
-                          })),
-                 "offsets");
+  const auto pickle = metadata("", many([&](int i, bool first) {
+                                 return index(std::to_string(i), first ? offset : fetched(1)) + place();
+                               }));
+  EXPECT_TRUE(decode_metadata(as_bytes(pickle), "test", faults).catalog.entries().empty());
 }
 
 TEST(HostileMetadata, OneShapeOfManyTensors) {
@@ -129,7 +131,66 @@ TEST(HostileMetadata, OnePathOfManyNames) {
 TEST(HostileMetadata, AnInstanceOfVeryManyFieldsIsNone) {
   std::string fields = text("fqn") + text("name");
   for (int i = 0; i < kTimes; ++i) fields += text("field " + std::to_string(i)) + "N";
-  expect_corrupt(metadata("", instance("MetadataIndex", fields) + place()), "MetadataIndex expected");
+  expect_corrupt(metadata("", instance("MetadataIndex", fields) + place()),
+                 "MetadataIndex with a name expected");
+}
+
+// The dict of an instance is forgotten when the instance is read: one that comes again must not pass for
+// another's.
+TEST(HostileMetadata, InstancesThatShareTheirDictAreRefused) {
+  const std::string type = "ctorch.distributed.checkpoint.metadata\nMetadataIndex\n)\x81";
+  const std::string fields = kept("}", 1) + "(" + text("fqn") + text("name") + "u";
+  const Error error =
+      refused(metadata("", type + fields + "b" + place() + type + fetched(1) + "b" + place()));
+  EXPECT_EQ(error.kind(), ErrorKind::unsupported) << error.what();
+  EXPECT_TRUE(contains(error, "__dict__")) << error.what();
+}
+
+TEST(HostileMetadata, AnInstanceWithoutStateHasNoFields) {
+  expect_corrupt(metadata("", "ctorch.distributed.checkpoint.metadata\nMetadataIndex\n)\x81" + place()),
+                 "MetadataIndex with a name expected");
+}
+
+TEST(HostileMetadata, APlaceWhereAnIndexBelongs) {
+  expect_corrupt(metadata("", place() + place()), "an instance of _StorageInfo");
+}
+
+std::string chunk_at(int row) {
+  const std::string offsets = tuple_of("K" + std::string(1, static_cast<char>(row)));
+  return instance("ChunkStorageMetadata", text("offsets") + offsets + text("sizes") + tuple_of("K\x01"));
+}
+std::string stored_at(const std::string& name, int row, int byte_offset) {
+  return index(name, tuple_of("K" + std::string(1, static_cast<char>(row)))) +
+         instance("_StorageInfo", text("relative_path") + text("a.distcp") + text("offset") + "K" +
+                                      std::string(1, static_cast<char>(byte_offset)) + text("length") +
+                                      "K\x01");
+}
+std::vector<std::uint64_t> places_of_three(const std::string& stored) {
+  FaultList faults;
+  const auto pickle = metadata(
+      text("w") + tensor(tuple_of("K\x03"), list_of(chunk_at(0) + chunk_at(1) + chunk_at(2))), stored);
+  const Catalog catalog = decode_metadata(as_bytes(pickle), "test", faults).catalog;
+  std::vector<std::uint64_t> places;
+  for (const StoredItem& chunk : catalog.chunks()) places.push_back(chunk.byte_offset);
+  return places;
+}
+
+using Places = std::vector<std::uint64_t>;
+
+TEST(StorageRows, AreFoundInAnyOrderAndAmongOthers) {
+  EXPECT_EQ(places_of_three(stored_at("w", 0, 5) + stored_at("w", 1, 6) + stored_at("w", 2, 7)),
+            (Places{5, 6, 7}));
+  EXPECT_EQ(places_of_three(stored_at("w", 2, 7) + stored_at("w", 1, 6) + stored_at("w", 0, 5)),
+            (Places{5, 6, 7}));
+  EXPECT_EQ(places_of_three(stored_at("w", 0, 5) + stored_at("v", 1, 9) + stored_at("w", 1, 6) +
+                            stored_at("v", 0, 8) + stored_at("w", 2, 7)),
+            (Places{5, 6, 7}));
+}
+
+TEST(StorageRows, OfEqualKeysTheLastCountsAsInAPythonDict) {
+  EXPECT_EQ(places_of_three(stored_at("w", 0, 5) + stored_at("w", 1, 6) + stored_at("w", 2, 7) +
+                            stored_at("w", 1, 9)),
+            (Places{5, 9, 7}));
 }
 
 TEST(HostileMetadata, RealProportionsArePlain) {

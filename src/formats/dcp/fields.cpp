@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "formats/dcp/metadata_store.hpp"
+
 namespace cairn::dcp {
 
 using pickle::Kind;
@@ -81,6 +83,8 @@ std::string describe(const Arena& arena, Value value) {
       return "a set";
     case Kind::persistent:
       return "a persistent id";
+    case Kind::row:
+      return fmt::format("an instance of {}", class_name(MetadataStore::row_class(value)));
     case Kind::global: {
       const auto name = arena.global_name(value);
       return fmt::format("{}.{}", name.module, name.name);

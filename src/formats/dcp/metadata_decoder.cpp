@@ -9,8 +9,10 @@
 #include "base/keyed_hash.hpp"
 #include "base/text.hpp"
 #include "formats/dcp/fields.hpp"
+#include "formats/dcp/metadata_store.hpp"
 #include "formats/dcp/storage_rows.hpp"
-#include "pickle/reader.hpp"
+#include "pickle/machine.hpp"
+#include "pickle/value_map.hpp"
 
 namespace cairn::dcp {
 namespace {
@@ -23,18 +25,18 @@ class Decoder {
       : pickle_bytes_(pickle.size()),
         where_(where),
         faults_(faults),
-        root_(pickle::read(arena_, pickle, where, {.sizes_as_tuples = true})) {}
+        root_(pickle::Machine<MetadataStore>(store_, pickle, where, {.sizes_as_tuples = true}).run()) {}
 
   DecodedMetadata decode() {
     check_root();
-    rows_.read(arena_, field(arena_, root_, "storage_data"), where_);
+    rows_.read(store_, field(store_, root_, "storage_data"), where_);
     read_paths();
-    const auto states = field(arena_, root_, "state_dict_metadata");
+    const auto states = field(store_, root_, "state_dict_metadata");
     if (!states || states->kind() != Kind::dict) {
       fail_corrupt("{}: state_dict_metadata is {}, a dict expected", where_,
-                   states ? describe(arena_, *states) : "missing");
+                   states ? describe(store_, *states) : "missing");
     }
-    const auto items = arena_.items(*states);
+    const auto items = store_.items(*states);
     for (std::size_t i = 0; i < items.size(); i += 2) entry(items[i], items[i + 1]);
     for (const auto& file : rows_.files()) result_.catalog.add_file(file);
     result_.metadata_bytes = pickle_bytes_;
@@ -43,8 +45,8 @@ class Decoder {
 
  private:
   void check_root() const {
-    if (is_instance(arena_, root_, "Metadata")) return;
-    const std::string found = describe(arena_, root_);
+    if (is_instance(store_, root_, "Metadata")) return;
+    const std::string found = describe(store_, root_);
     if (found.find("bytecheckpoint") != std::string::npos) {
       fail(ErrorKind::unsupported, "{}: a ByteCheckpoint checkpoint ({}), not a PyTorch DCP one", where_,
            found);
@@ -54,48 +56,48 @@ class Decoder {
   }
 
   void read_paths() {
-    const auto paths = field(arena_, root_, "planner_data");
+    const auto paths = field(store_, root_, "planner_data");
     if (!paths || paths->kind() == Kind::none) return;
     if (paths->kind() != Kind::dict) {
       result_.notes.push_back(
-          fmt::format("{}: planner_data is {}; names are kept flat", where_, describe(arena_, *paths)));
+          fmt::format("{}: planner_data is {}; names are kept flat", where_, describe(store_, *paths)));
       return;
     }
-    const auto items = arena_.items(*paths);
+    const auto items = store_.items(*paths);
     for (std::size_t i = 0; i < items.size(); i += 2) {
       if (items[i].kind() == Kind::string && items[i + 1].kind() == Kind::tuple) {
-        paths_.insert_or_assign(arena_.text(items[i]), items[i + 1]);
+        paths_.insert_or_assign(store_.text(items[i]), items[i + 1]);
       }
     }
   }
 
   void entry(Value key, Value value) {
     if (key.kind() != Kind::string)
-      fail_corrupt("{}: a name is {}, a str expected", where_, describe(arena_, key));
-    const std::string_view name = arena_.text(key);
+      fail_corrupt("{}: a name is {}, a str expected", where_, describe(store_, key));
+    const std::string_view name = store_.text(key);
     if (!seen_.insert(name).second)
       fail_corrupt("{}: the name '{}' appears twice", where_, escape_name(name));
-    if (is_instance(arena_, value, "TensorStorageMetadata")) {
+    if (is_instance(store_, value, "TensorStorageMetadata")) {
       tensor(key, value);
-    } else if (is_instance(arena_, value, "BytesStorageMetadata")) {
+    } else if (is_instance(store_, value, "BytesStorageMetadata")) {
       object(key);
     } else {
       fail(ErrorKind::unsupported, "{}: '{}' is {}, TensorStorageMetadata or BytesStorageMetadata expected",
-           where_, escape_name(name), describe(arena_, value));
+           where_, escape_name(name), describe(store_, value));
     }
   }
 
   void tensor(Value key, Value value) {
-    const std::string_view name = arena_.text(key);
-    const auto size = field(arena_, value, "size");
-    if (!size || !read_size(arena_, *size, shape_)) {
+    const std::string_view name = store_.text(key);
+    const auto size = field(store_, value, "size");
+    if (!size || !read_size(store_, *size, shape_)) {
       return fault(FaultKind::shape, name, "the global size is no list of ints");
     }
     charge(shape_.size());
     if (std::ranges::any_of(shape_, [](auto n) { return n < 0; })) {
       return fault(FaultKind::shape, name, fmt::format("negative global size {}", to_string(shape_)));
     }
-    const auto properties = field(arena_, value, "properties");
+    const auto properties = field(store_, value, "properties");
     const DType dtype = read_dtype(name, properties ? *properties : Value{});
     try {
       Catalog probe;
@@ -105,39 +107,39 @@ class Decoder {
     }
     result_.catalog.add_tensor(string_id(key), dtype, shape_);
     add_path(key);
-    chunks(name, field(arena_, value, "chunks"));
+    chunks(name, field(store_, value, "chunks"));
   }
 
   // TensorProperties: its state is the tuple (dtype, layout, requires_grad, memory format, pin_memory).
   DType read_dtype(std::string_view name, Value properties) const {
     std::optional<Value> dtype, layout;
     if (properties.kind() == Kind::object) {
-      const auto state = arena_.object_view(properties).state;
-      if (state && state->kind() == Kind::tuple && arena_.items(*state).size() == 5) {
-        const auto items = arena_.items(*state);
+      const auto state = store_.object_view(properties).state;
+      if (state && state->kind() == Kind::tuple && store_.items(*state).size() == 5) {
+        const auto items = store_.items(*state);
         dtype = items[0];
         layout = items[1];
         check_memory_format(name, items[3]);
       } else {
-        dtype = field(arena_, properties, "dtype");
-        layout = field(arena_, properties, "layout");
+        dtype = field(store_, properties, "dtype");
+        layout = field(store_, properties, "layout");
       }
     }
     if (!dtype) fail_corrupt("{}: '{}' has no dtype", where_, escape_name(name));
     if (layout && layout->kind() == Kind::object) check_layout(name, *layout);
-    const auto found = dtype_from_name(dtype_name(arena_, *dtype));
+    const auto found = dtype_from_name(dtype_name(store_, *dtype));
     if (!found) {
       fail(ErrorKind::unsupported, "{}: '{}' has dtype {}, which Cairn does not read", where_,
-           escape_name(name), describe(arena_, *dtype));
+           escape_name(name), describe(store_, *dtype));
     }
     return *found;
   }
 
   void check_layout(std::string_view name, Value layout) const {
-    const auto args = arena_.items(arena_.object_view(layout).args);
-    if (args.size() == 1 && args[0].kind() == Kind::string && arena_.text(args[0]) != "torch.strided") {
+    const auto args = store_.items(store_.object_view(layout).args);
+    if (args.size() == 1 && args[0].kind() == Kind::string && store_.text(args[0]) != "torch.strided") {
       fail(ErrorKind::unsupported, "{}: '{}' has layout {}, torch.strided expected", where_,
-           escape_name(name), arena_.text(args[0]));
+           escape_name(name), store_.text(args[0]));
     }
   }
 
@@ -145,20 +147,20 @@ class Decoder {
   void check_memory_format(std::string_view name, Value format) const {
     const auto is_enum = [&](Value value) {
       return value.kind() == Kind::global &&
-             arena_.global_name(value).module.starts_with("torch.distributed.") &&
-             arena_.global_name(value).name.ends_with("MEM_FORMAT_ENCODING");
+             store_.global_name(value).module.starts_with("torch.distributed.") &&
+             store_.global_name(value).name.ends_with("MEM_FORMAT_ENCODING");
     };
-    if (format.kind() == Kind::object && arena_.object_view(format).args.kind() == Kind::tuple) {
-      const auto view = arena_.object_view(format);
-      const auto args = arena_.items(view.args);
+    if (format.kind() == Kind::object && store_.object_view(format).args.kind() == Kind::tuple) {
+      const auto view = store_.object_view(format);
+      const auto args = store_.items(view.args);
       if (is_enum(view.callable) && args.size() == 1 && args[0].kind() == Kind::integer) return;
-      if (arena_.is_global(view.callable, "builtins", "getattr") && args.size() == 2 && is_enum(args[0]) &&
-          args[1].kind() == Kind::string && is_memory_format(arena_.text(args[1]))) {
+      if (store_.is_global(view.callable, "builtins", "getattr") && args.size() == 2 && is_enum(args[0]) &&
+          args[1].kind() == Kind::string && is_memory_format(store_.text(args[1]))) {
         return;
       }
     }
     fail(ErrorKind::unsupported, "{}: the memory format of '{}' is {}", where_, escape_name(name),
-         describe(arena_, format));
+         describe(store_, format));
   }
 
   static bool is_memory_format(std::string_view member) {
@@ -170,14 +172,17 @@ class Decoder {
     if (!list || (list->kind() != Kind::list && list->kind() != Kind::tuple)) {
       return fault(FaultKind::shape, name, "the list of chunks is missing");
     }
-    charge(arena_.items(*list).size());
-    for (const Value chunk : arena_.items(*list)) add_chunk(name, chunk);
+    charge(store_.items(*list).size());
+    const auto items = store_.items(*list);
+    RowFinder rows(store_, rows_.of(name), items.size());
+    result_.catalog.reserve_chunks(items.size(), std::min<std::size_t>(shape_.size(), 4));
+    for (std::size_t i = 0; i < items.size(); ++i) add_chunk(name, items[i], i, rows);
   }
 
-  void add_chunk(std::string_view name, Value chunk) {
-    const auto offsets = field(arena_, chunk, "offsets"), sizes = field(arena_, chunk, "sizes");
-    if (!offsets || !sizes || !read_size(arena_, *offsets, box_.offsets) ||
-        !read_size(arena_, *sizes, box_.sizes)) {
+  void add_chunk(std::string_view name, Value chunk, std::size_t position, RowFinder& rows) {
+    const auto fields = store_.row(RowClass::chunk, chunk);
+    if (fields.empty() || !read_size(store_, fields[kChunkOffsets], box_.offsets) ||
+        !read_size(store_, fields[kChunkSizes], box_.sizes)) {
       return fault(FaultKind::shape, name, "a chunk has no offsets or sizes");
     }
     charge(box_.offsets.size() + box_.sizes.size());
@@ -191,7 +196,7 @@ class Decoder {
                    fmt::format("chunk offsets {} and sizes {} leave the global size {}",
                                to_string(box_.offsets), to_string(box_.sizes), to_string(shape_)));
     }
-    const StorageRow* row = rows_.find(name, box_.offsets);
+    const StorageRow* row = rows.find(position, box_.offsets);
     if (row == nullptr && !BoxView(box_).empty()) {
       fault(FaultKind::storage_data, name,
             fmt::format("storage_data has no item for the chunk {}", to_string(BoxView(box_))));
@@ -201,8 +206,8 @@ class Decoder {
   }
 
   void object(Value key) {
-    const std::string_view name = arena_.text(key);
-    const StorageRow* row = rows_.find(name, {});
+    const std::string_view name = store_.text(key);
+    const StorageRow* row = RowFinder(store_, rows_.of(name), 1).find(0, {});
     if (row == nullptr)
       return fault(FaultKind::storage_data, name, "storage_data has no item for the object");
     result_.catalog.add_object(string_id(key), row->file, row->byte_offset, row->byte_length);
@@ -210,22 +215,22 @@ class Decoder {
   }
 
   void add_path(Value key) {
-    const auto found = paths_.find(arena_.text(key));
+    const auto found = paths_.find(store_.text(key));
     if (found == paths_.end()) return;
     std::vector<PathStep> steps;
-    charge(arena_.items(found->second).size());
-    for (const Value step : arena_.items(found->second)) {
+    charge(store_.items(found->second).size());
+    for (const Value step : store_.items(found->second)) {
       if (step.kind() == Kind::string) {
         steps.push_back({string_id(step), false});
       } else if (step.kind() == Kind::integer && !steps.empty() &&
-                 is_list_position(arena_.as_integer(step))) {
-        steps.push_back({arena_.as_integer(step), true});
+                 is_list_position(store_.as_integer(step))) {
+        steps.push_back({store_.as_integer(step), true});
       } else {
         fail_corrupt("{}: step {} of the path of '{}' is no key or list position", where_, steps.size(),
-                     escape_name(arena_.text(key)));
+                     escape_name(store_.text(key)));
       }
     }
-    if (steps.empty()) fail_corrupt("{}: the path of '{}' is empty", where_, escape_name(arena_.text(key)));
+    if (steps.empty()) fail_corrupt("{}: the path of '{}' is empty", where_, escape_name(store_.text(key)));
     result_.catalog.set_path(steps);
   }
 
@@ -239,14 +244,15 @@ class Decoder {
   // less than their values take.
   void charge(std::uint64_t count) {
     copied_ += count;
-    if (copied_ > arena_.memory_bytes())
+    if (copied_ > store_.memory_bytes())
       fail_corrupt("{}: shared values make up more than they can mean", where_);
   }
 
   StringId string_id(Value value) {
-    const auto [at, inserted] = string_ids_.try_emplace(value.bits, 0);
-    if (inserted) at->second = result_.catalog.add_string(arena_.text(value));
-    return at->second;
+    if (const auto known = string_ids_.find(value)) return *known;
+    const StringId made = result_.catalog.add_string(store_.text(value));
+    string_ids_.insert(value, made);
+    return made;
   }
 
   void fault(FaultKind kind, std::string_view name, std::string text) {
@@ -257,13 +263,13 @@ class Decoder {
   std::uint64_t pickle_bytes_;
   std::string_view where_;
   FaultList& faults_;
-  Arena arena_;
+  MetadataStore store_;
   Value root_;
   StorageRows rows_;
   DecodedMetadata result_;
   std::unordered_map<std::string_view, Value, KeyedHash> paths_;
   std::unordered_set<std::string_view, KeyedHash> seen_;
-  std::unordered_map<std::uint64_t, StringId> string_ids_;
+  pickle::ValueMap string_ids_;
   std::vector<std::int64_t> shape_;
   Box box_;
   std::uint64_t copied_ = 0;
@@ -282,10 +288,10 @@ DecodedMetadata decode_metadata(std::span<const std::byte> pickle, std::string_v
   return Decoder(pickle, where, faults).decode();
 }
 
-DecodedMetadata decode_metadata(Bytes&& pickle, std::string_view where, FaultList& faults) {
-  check_is_pickle(pickle, where);
-  Decoder decoder(pickle, where, faults);
-  Bytes().swap(pickle);  // the arena has copies of what it needs
+DecodedMetadata decode_metadata(Pool<std::byte>&& pickle, std::string_view where, FaultList& faults) {
+  check_is_pickle(pickle.all(), where);
+  Decoder decoder(pickle.all(), where, faults);
+  Pool<std::byte>().swap(pickle);  // the store has copies of what it needs
   return decoder.decode();
 }
 

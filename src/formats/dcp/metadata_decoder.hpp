@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/byte_writer.hpp"
+#include "base/pool.hpp"
 #include "cairn/metadata.hpp"
 
 namespace cairn::dcp {
@@ -25,6 +25,6 @@ struct DecodedMetadata {
 /// left out of the catalogue. `where` is the file's name for messages.
 DecodedMetadata decode_metadata(std::span<const std::byte> pickle, std::string_view where, FaultList& faults);
 /// The same, giving the pickle's memory back before the catalogue is made.
-DecodedMetadata decode_metadata(Bytes&& pickle, std::string_view where, FaultList& faults);
+DecodedMetadata decode_metadata(Pool<std::byte>&& pickle, std::string_view where, FaultList& faults);
 
 }  // namespace cairn::dcp

@@ -3,47 +3,47 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 
 #include "base/fail.hpp"
 #include "base/keyed_hash.hpp"
 #include "base/text.hpp"
+#include "formats/dcp/fields.hpp"
 
 namespace cairn::dcp {
 namespace {
 
 using pickle::Kind;
 
-// Keyed, so that no file can be made whose keys all meet in one slot.
-std::uint64_t hash_key(std::string_view name, std::span<const std::int64_t> offsets) {
-  return keyed_hash(std::as_bytes(offsets), KeyedHash{}(name));
-}
-
-std::uint64_t unsigned_field(const Arena& arena, Value info, std::string_view name, std::string_view where,
-                             std::string_view item) {
-  const auto value = field(arena, info, name);
-  if (!value || value->kind() != Kind::integer || arena.as_integer(*value) < 0) {
-    fail_corrupt("{}: the {} of item '{}' is {}, an int of at least 0 expected", where, name,
-                 escape_name(item), value ? describe(arena, *value) : "missing");
+std::uint64_t unsigned_field(const MetadataStore& store, Value value, std::string_view field,
+                             std::string_view where, Value name) {
+  if (value == kAbsent || value.kind() != Kind::integer || store.as_integer(value) < 0) {
+    fail_corrupt("{}: the {} of item '{}' is {}, an int of at least 0 expected", where, field,
+                 escape_name(store.text(name)), value == kAbsent ? "missing" : describe(store, value));
   }
-  return static_cast<std::uint64_t>(arena.as_integer(*value));
+  return static_cast<std::uint64_t>(store.as_integer(value));
 }
 
-void check_transforms(const Arena& arena, Value info, std::string_view where, std::string_view item) {
-  const auto transforms = field(arena, info, "transform_descriptors");
-  if (!transforms || transforms->kind() == Kind::none) return;
+void check_transforms(const MetadataStore& store, Value transforms, std::string_view where, Value name) {
+  if (transforms == kAbsent || transforms.kind() == Kind::none) return;
   std::string text;
-  if (transforms->kind() == Kind::list || transforms->kind() == Kind::tuple) {
-    const auto items = arena.items(*transforms);
+  if (transforms.kind() == Kind::list || transforms.kind() == Kind::tuple) {
+    const auto items = store.items(transforms);
     if (items.empty()) return;
     for (const Value one : items) {
       text += text.empty() ? "" : ", ";
-      text += one.kind() == Kind::string ? escape_name(arena.text(one)) : describe(arena, one);
+      text += one.kind() == Kind::string ? escape_name(store.text(one)) : describe(store, one);
     }
   } else {
-    text = describe(arena, *transforms);
+    text = describe(store, transforms);
   }
   fail(ErrorKind::unsupported, "{}: item '{}' is stored with a transform ({}); Cairn reads plain items only",
-       where, escape_name(item), text);
+       where, escape_name(store.text(name)), text);
+}
+
+bool is_list_of_ints(const MetadataStore& store, Value value) {
+  if (value.kind() != Kind::tuple && value.kind() != Kind::list) return false;
+  return std::ranges::all_of(store.items(value), [](Value item) { return item.kind() == Kind::integer; });
 }
 
 }  // namespace
@@ -59,83 +59,118 @@ bool is_plain_relative_path(std::string_view path) {
   return true;
 }
 
-void StorageRows::read(const Arena& arena, std::optional<Value> storage_data, std::string_view where) {
+void StorageRows::read(const MetadataStore& store, std::optional<Value> storage_data,
+                       std::string_view where) {
   if (!storage_data || storage_data->kind() != Kind::dict) {
     fail_corrupt("{}: storage_data is {}, a dict expected", where,
-                 storage_data ? describe(arena, *storage_data) : "missing");
+                 storage_data ? describe(store, *storage_data) : "missing");
   }
-  const auto items = arena.items(*storage_data);
+  const auto items = store.items(*storage_data);
   rows_.reserve(items.size() / 2);
-  for (std::size_t i = 0; i < items.size(); i += 2) add(arena, items[i], items[i + 1], where);
-  build_table();
+  for (std::size_t i = 0; i < items.size(); i += 2) add(store, items[i], items[i + 1], where);
+  group();
 }
 
-void StorageRows::add(const Arena& arena, Value key, Value info, std::string_view where) {
-  const auto name = field(arena, key, "fqn");
-  if (!name || name->kind() != Kind::string) {
-    fail_corrupt("{}: a key of storage_data is {}, MetadataIndex expected", where, describe(arena, key));
+void StorageRows::add(const MetadataStore& store, Value key, Value info, std::string_view where) {
+  const auto index = store.row(RowClass::index, key);
+  if (index.empty() || index[kIndexFqn].kind() != Kind::string) {
+    fail_corrupt("{}: a key of storage_data is {}, MetadataIndex with a name expected", where,
+                 describe(store, key));
   }
-  StorageRow row{arena.text(*name), offsets_.size(), 0, 0, 0, 0};
-  if (const auto offset = field(arena, key, "offset"); offset && offset->kind() != Kind::none) {
-    std::vector<std::int64_t> values;
-    if (!read_size(arena, *offset, values)) {
-      fail_corrupt("{}: the offset of item '{}' is {}, torch.Size expected", where, escape_name(row.name),
-                   describe(arena, *offset));
-    }
-    row.ndim = static_cast<std::uint32_t>(values.size());
-    offsets_.insert(offsets_.end(), values.begin(), values.end());
-    if (offsets_.size() > arena.memory_bytes())
-      fail_corrupt("{}: the offsets of its items have no end", where);
+  const Value name = index[kIndexFqn];
+  const Value offset = index[kIndexOffset] == kAbsent ? store.none() : index[kIndexOffset];
+  if (offset.kind() != Kind::none && !is_list_of_ints(store, offset)) {
+    fail_corrupt("{}: the offset of item '{}' is {}, torch.Size expected", where,
+                 escape_name(store.text(name)), describe(store, offset));
   }
-  const auto path = field(arena, info, "relative_path");
-  if (!path || path->kind() != Kind::string) {
+  const auto place = store.row(RowClass::place, info);
+  if (place.empty() || place[kPlacePath].kind() != Kind::string) {
     fail_corrupt("{}: the place of item '{}' is {}, _StorageInfo with a relative_path expected", where,
-                 escape_name(row.name), describe(arena, info));
+                 escape_name(store.text(name)), describe(store, info));
   }
-  check_transforms(arena, info, where, row.name);
-  row.file = file_index(arena.text(*path), where);
-  row.byte_offset = unsigned_field(arena, info, "offset", where, row.name);
-  row.byte_length = unsigned_field(arena, info, "length", where, row.name);
-  rows_.push_back(row);
+  check_transforms(store, place[kPlaceTransforms], where, name);
+  rows_.push_back({name_number(store, name), file_number(store, place[kPlacePath], where),
+                   unsigned_field(store, place[kPlaceOffset], "offset", where, name),
+                   unsigned_field(store, place[kPlaceLength], "length", where, name), offset});
 }
 
-std::uint32_t StorageRows::file_index(std::string_view path, std::string_view where) {
-  if (!rows_.empty() && files_[rows_.back().file] == path) return rows_.back().file;
-  const auto [at, inserted] =
-      file_indices_.try_emplace(std::string(path), static_cast<std::uint32_t>(files_.size()));
+std::uint32_t StorageRows::name_number(const MetadataStore& store, Value name) {
+  if (name == last_name_) return rows_.back().name;
+  last_name_ = name;
+  return names_.try_emplace(store.text(name), static_cast<std::uint32_t>(names_.size())).first->second;
+}
+
+std::uint32_t StorageRows::file_number(const MetadataStore& store, Value path, std::string_view where) {
+  if (path == last_path_) return rows_.back().file;
+  last_path_ = path;
+  const std::string_view text = store.text(path);
+  const auto [at, inserted] = file_numbers_.try_emplace(text, static_cast<std::uint32_t>(files_.size()));
   if (inserted) {
-    if (!is_plain_relative_path(path)) {
+    if (!is_plain_relative_path(text)) {
       fail_corrupt("{}: unsafe shard file name '{}': a relative path without '..' expected", where,
-                   escape_name(path));
+                   escape_name(text));
     }
-    files_.emplace_back(path);
+    files_.emplace_back(text);
   }
   return at->second;
 }
 
-void StorageRows::build_table() {
-  table_.assign(std::bit_ceil(rows_.size() * 2 + 1), 0);
-  for (std::size_t i = 0; i < rows_.size(); ++i) {
-    const std::span<const std::int64_t> offsets(offsets_.data() + rows_[i].offsets_at, rows_[i].ndim);
-    // of equal keys the last wins, as in a Python dict
-    table_[slot(rows_[i].name, offsets)] = static_cast<std::uint32_t>(i + 1);
-  }
+// A counting sort by name, unless the file has them grouped.
+void StorageRows::group() {
+  std::vector<std::uint64_t> begins(names_.size() + 1, 0);
+  for (const StorageRow& row : rows_) ++begins[row.name + 1];
+  std::partial_sum(begins.begin(), begins.end(), begins.begin());
+  ends_.assign(begins.begin() + 1, begins.end());
+  if (std::ranges::is_sorted(rows_, {}, &StorageRow::name)) return;
+  std::vector<StorageRow> grouped(rows_.size());
+  for (const StorageRow& row : rows_) grouped[begins[row.name]++] = row;
+  rows_ = std::move(grouped);
 }
 
-std::size_t StorageRows::slot(std::string_view name, std::span<const std::int64_t> offsets) const {
-  const std::size_t mask = table_.size() - 1;
-  std::size_t at = hash_key(name, offsets) & mask;
-  for (; table_[at] != 0; at = (at + 1) & mask) {
-    const StorageRow& row = rows_[table_[at] - 1];
-    const std::span<const std::int64_t> stored(offsets_.data() + row.offsets_at, row.ndim);
-    if (row.name == name && std::ranges::equal(stored, offsets)) break;
-  }
-  return at;
+std::span<const StorageRow> StorageRows::of(std::string_view name) const {
+  const auto at = names_.find(name);
+  if (at == names_.end()) return {};
+  const std::uint64_t begin = at->second == 0 ? 0 : ends_[at->second - 1];
+  return std::span(rows_).subspan(begin, ends_[at->second] - begin);
 }
 
-const StorageRow* StorageRows::find(std::string_view name, std::span<const std::int64_t> offsets) const {
-  const std::uint32_t found = table_[slot(name, offsets)];
+RowFinder::RowFinder(const MetadataStore& store, std::span<const StorageRow> rows, std::size_t chunk_count)
+    : store_(store), rows_(rows), in_order_(rows.size() == chunk_count) {}
+
+const StorageRow* RowFinder::find(std::size_t position, std::span<const std::int64_t> offsets) {
+  if (rows_.empty()) return nullptr;
+  // equal numbers of both: were two rows equal, some other chunk would have none, and that is a fault
+  if (in_order_ && starts_at(rows_[position], offsets)) return &rows_[position];
+  if (table_.empty()) build_table(offsets.size());
+  in_order_ = false;
+  const std::uint32_t found = table_[slot(offsets)];
   return found == 0 ? nullptr : &rows_[found - 1];
+}
+
+bool RowFinder::starts_at(const StorageRow& row, std::span<const std::int64_t> offsets) const {
+  const auto values = row.offset.kind() == Kind::none ? std::span<const Value>{} : store_.items(row.offset);
+  return std::ranges::equal(values, offsets, {}, [&](Value value) { return store_.as_integer(value); });
+}
+
+void RowFinder::build_table(std::size_t ndim) {
+  table_.assign(std::bit_ceil(rows_.size() * 2 + 1), 0);
+  std::vector<std::int64_t> offsets;
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    offsets.clear();
+    if (rows_[i].offset.kind() != Kind::none) {
+      if (store_.items(rows_[i].offset).size() != ndim) continue;
+      for (const Value value : store_.items(rows_[i].offset)) offsets.push_back(store_.as_integer(value));
+    }
+    if (offsets.size() == ndim) table_[slot(offsets)] = static_cast<std::uint32_t>(i + 1);
+  }
+}
+
+// Keyed, so that no file can be made whose offsets all meet in one slot.
+std::size_t RowFinder::slot(std::span<const std::int64_t> offsets) const {
+  const std::size_t mask = table_.size() - 1;
+  std::size_t at = keyed_hash(std::as_bytes(offsets)) & mask;
+  while (table_[at] != 0 && !starts_at(rows_[table_[at] - 1], offsets)) at = (at + 1) & mask;
+  return at;
 }
 
 }  // namespace cairn::dcp

@@ -11,41 +11,61 @@
 #include <vector>
 
 #include "base/keyed_hash.hpp"
-#include "formats/dcp/fields.hpp"
+#include "formats/dcp/metadata_store.hpp"
 
 namespace cairn::dcp {
 
 struct StorageRow {
-  std::string_view name;  // lives in the arena
-  std::uint64_t offsets_at;
-  std::uint32_t ndim;
+  std::uint32_t name;  ///< equal for equal names
   std::uint32_t file;
   std::uint64_t byte_offset, byte_length;
+  Value offset;  ///< tuple or list of ints; None for an object
 };
 
 class StorageRows {
  public:
-  /// Reads the dict MetadataIndex -> _StorageInfo. The arena must outlive this object and not grow. Throws
+  /// Reads the dict MetadataIndex -> _StorageInfo. The store must outlive this object and not grow. Throws
   /// corrupt for malformed entries and unsafe file names, unsupported for transformed items.
-  void read(const Arena& arena, std::optional<Value> storage_data, std::string_view where);
+  void read(const MetadataStore& store, std::optional<Value> storage_data, std::string_view where);
 
-  /// The row of this name whose chunk starts at `offsets` (an object has none); nullptr when absent.
-  const StorageRow* find(std::string_view name, std::span<const std::int64_t> offsets) const;
+  /// The rows of a name in the file's order.
+  std::span<const StorageRow> of(std::string_view name) const;
 
   /// Relative paths, plain components only; rows index into it.
   const std::vector<std::string>& files() const { return files_; }
 
  private:
-  void add(const Arena& arena, Value key, Value info, std::string_view where);
-  std::uint32_t file_index(std::string_view path, std::string_view where);
-  void build_table();
-  std::size_t slot(std::string_view name, std::span<const std::int64_t> offsets) const;
+  void add(const MetadataStore& store, Value key, Value info, std::string_view where);
+  std::uint32_t name_number(const MetadataStore& store, Value name);
+  std::uint32_t file_number(const MetadataStore& store, Value path, std::string_view where);
+  void group();
 
   std::vector<StorageRow> rows_;
-  std::vector<std::int64_t> offsets_;
-  std::vector<std::uint32_t> table_;  // open addressing: row + 1, 0 for free
+  std::unordered_map<std::string_view, std::uint32_t, KeyedHash> names_;  // the text lives in the store
+  std::unordered_map<std::string_view, std::uint32_t, KeyedHash> file_numbers_;
+  std::vector<std::uint64_t> ends_;  // of the rows of each name
   std::vector<std::string> files_;
-  std::unordered_map<std::string, std::uint32_t, KeyedHash> file_indices_;
+  Value last_name_ = kAbsent, last_path_ = kAbsent;
+};
+
+/// Finds the rows of one name's chunks. Where both are in the same order, as torch writes them, by position.
+class RowFinder {
+ public:
+  RowFinder(const MetadataStore& store, std::span<const StorageRow> rows, std::size_t chunk_count);
+
+  /// The row of chunk number `position`, which starts at `offsets`; nullptr if there is none. Of rows with
+  /// equal offsets the last counts, as in a Python dict.
+  const StorageRow* find(std::size_t position, std::span<const std::int64_t> offsets);
+
+ private:
+  bool starts_at(const StorageRow& row, std::span<const std::int64_t> offsets) const;
+  void build_table(std::size_t ndim);
+  std::size_t slot(std::span<const std::int64_t> offsets) const;
+
+  const MetadataStore& store_;
+  std::span<const StorageRow> rows_;
+  bool in_order_;
+  std::vector<std::uint32_t> table_;  // open addressing: row + 1, 0 for free
 };
 
 /// Whether a path from a checkpoint is relative and made of plain names: no '..', no '.', no empty component,

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "base/byte_writer.hpp"
 #include "base/fail.hpp"
+#include "base/pool.hpp"
 #include "base/text.hpp"
 #include "formats/dcp/metadata_decoder.hpp"
 #include "formats/dcp/source.hpp"
@@ -135,8 +135,9 @@ class StructureCheck {
 DecodedMetadata decode_metadata_file(FileSystem& files, const std::string& directory, FaultList& faults) {
   const std::string path = directory + "/.metadata";
   const auto file = files.open_read(path);
-  Bytes bytes(file->size());
-  file->read(0, bytes);
+  Pool<std::byte> bytes;
+  bytes.extend(file->size());
+  file->read(0, bytes.all());
   return decode_metadata(std::move(bytes), path, faults);
 }
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A growing array of plain values on realloc: pages never touched cost nothing, and a large array grows by
-// remapping instead of holding two copies.
+// A growing array of plain values on realloc: new elements are left as they come, pages never touched cost
+// nothing, and a large array grows by remapping instead of holding two copies. From a few MiB on the kernel
+// is asked for huge pages: faulting in small ones takes longer than filling them.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -12,7 +14,11 @@
 #include <type_traits>
 #include <utility>
 
-namespace cairn::pickle {
+namespace cairn {
+
+/// Storage of a Pool, `old_bytes` of it kept; `bytes` may become more. Throws std::bad_alloc.
+void* grow_pool(void* data, std::size_t old_bytes, std::size_t& bytes);
+void free_pool(void* data, std::size_t bytes);
 
 template <class T>
 class Pool {
@@ -25,11 +31,18 @@ class Pool {
     swap(other);
     return *this;
   }
-  ~Pool() { std::free(data_); }
+  ~Pool() { free_pool(data_, bytes_); }
+  void swap(Pool& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    std::swap(capacity_, other.capacity_);
+    std::swap(bytes_, other.bytes_);
+  }
 
   std::size_t size() const { return size_; }
   T& operator[](std::size_t index) { return data_[index]; }
   const T& operator[](std::size_t index) const { return data_[index]; }
+  std::span<T> all() { return {data_, size_}; }
   T& back() { return data_[size_ - 1]; }
   std::span<const T> span(std::size_t first, std::size_t count) const { return {data_ + first, count}; }
   std::size_t memory_bytes() const { return size_ * sizeof(T); }
@@ -64,21 +77,14 @@ class Pool {
 
  private:
   void grow(std::size_t count) {
-    const std::size_t wanted = std::max(size_ + count, capacity_ + capacity_ / 2 + 16);
-    void* moved = std::realloc(static_cast<void*>(data_), wanted * sizeof(T));
-    if (moved == nullptr) throw std::bad_alloc();
-    data_ = static_cast<T*>(moved);
-    capacity_ = wanted;
-  }
-
-  void swap(Pool& other) noexcept {
-    std::swap(data_, other.data_);
-    std::swap(size_, other.size_);
-    std::swap(capacity_, other.capacity_);
+    std::size_t bytes = std::max(size_ + count, capacity_ + capacity_ / 2 + 16) * sizeof(T);
+    data_ = static_cast<T*>(grow_pool(data_, bytes_, bytes));
+    bytes_ = bytes;
+    capacity_ = bytes / sizeof(T);
   }
 
   T* data_ = nullptr;
-  std::size_t size_ = 0, capacity_ = 0;
+  std::size_t size_ = 0, capacity_ = 0, bytes_ = 0;
 };
 
-}  // namespace cairn::pickle
+}  // namespace cairn
