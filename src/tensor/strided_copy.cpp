@@ -1,56 +1,163 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tensor/strided_copy.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cassert>
 #include <cstring>
+#include <type_traits>
+#include <utility>
 
 namespace cairn {
 namespace {
 
-using Wide = std::array<std::uint64_t, 2>;
+using Bits128 = unsigned __int128;
+
+constexpr std::int64_t kVectorBytes = 16;
+constexpr std::int64_t kBlock = 64;  // elements: a block's lines of both sides stay in the first-level cache
 
 template <class Element>
-void copy_row(std::byte* target, const std::byte* source, const CopyDim& dim) {
-  if (dim.source_stride == 1 && dim.target_stride == 1) {
-    std::memcpy(target, source, static_cast<std::size_t>(dim.size) * sizeof(Element));
-    return;
+constexpr std::int64_t size_of = static_cast<std::int64_t>(sizeof(Element));
+
+template <class Element>
+struct Lanes {
+  typedef Element Vector __attribute__((vector_size(kVectorBytes)));
+  static constexpr std::size_t kCount = kVectorBytes / sizeof(Element);
+};
+
+/// The elements of two vectors in turn: of their first halves, and of their second.
+template <class Element, std::size_t... I>
+void interleave(const typename Lanes<Element>::Vector& a, const typename Lanes<Element>::Vector& b,
+                typename Lanes<Element>::Vector* halves, std::index_sequence<I...>) {
+  using Vector = typename Lanes<Element>::Vector;
+  constexpr std::size_t kCount = Lanes<Element>::kCount;
+  constexpr Vector kFirst{static_cast<Element>(I / 2 + I % 2 * kCount)...};
+  constexpr Vector kSecond{static_cast<Element>(I / 2 + kCount / 2 + I % 2 * kCount)...};
+  halves[0] = __builtin_shuffle(a, b, kFirst);
+  halves[1] = __builtin_shuffle(a, b, kSecond);
+}
+
+/// A square of as many elements as fit a vector; strides in bytes, of the rows on either side. Row i and row
+/// i + n/2 interleaved, log2 n times over, is the transpose.
+template <class Element>
+void transpose_square(std::byte* target, std::int64_t to, const std::byte* source, std::int64_t from) {
+  constexpr std::size_t kCount = Lanes<Element>::kCount;
+  typename Lanes<Element>::Vector rows[kCount], mixed[kCount];
+#pragma GCC unroll 16
+  for (std::size_t i = 0; i < kCount; ++i)
+    std::memcpy(&rows[i], source + static_cast<std::int64_t>(i) * from, kVectorBytes);
+#pragma GCC unroll 16
+  for (std::size_t stage = 1; stage < kCount; stage *= 2) {
+#pragma GCC unroll 16
+    for (std::size_t i = 0; i < kCount / 2; ++i)
+      interleave<Element>(rows[i], rows[i + kCount / 2], &mixed[2 * i], std::make_index_sequence<kCount>());
+    std::ranges::copy(mixed, rows);
   }
-  const std::int64_t from = dim.source_stride * static_cast<std::int64_t>(sizeof(Element));
-  const std::int64_t to = dim.target_stride * static_cast<std::int64_t>(sizeof(Element));
-  for (std::int64_t i = 0; i < dim.size; ++i)
-    std::memcpy(target + i * to, source + i * from, sizeof(Element));
+#pragma GCC unroll 16
+  for (std::size_t i = 0; i < kCount; ++i)
+    std::memcpy(target + static_cast<std::int64_t>(i) * to, &rows[i], kVectorBytes);
+}
+
+template <class Element>
+void copy_elements(std::byte* target, std::int64_t to, const std::byte* source, std::int64_t from,
+                   std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) std::memcpy(target + i * to, source + i * from, sizeof(Element));
+}
+
+/// rows × columns elements: contiguous along a row in the source, along a column in the target.
+template <class Element>
+void transpose_block(std::byte* target, std::int64_t to, const std::byte* source, std::int64_t from,
+                     std::int64_t rows, std::int64_t columns) {
+  constexpr std::int64_t kElement = size_of<Element>;
+  std::int64_t whole_rows = 0, whole_columns = 0;
+  if constexpr (sizeof(Element) < kVectorBytes) {
+    constexpr std::int64_t kLanes = kVectorBytes / kElement;
+    whole_rows = rows / kLanes * kLanes;
+    whole_columns = columns / kLanes * kLanes;
+    for (std::int64_t c = 0; c < whole_columns; c += kLanes) {
+      for (std::int64_t r = 0; r < whole_rows; r += kLanes)
+        transpose_square<Element>(target + c * to + r * kElement, to, source + r * from + c * kElement, from);
+    }
+  }
+  for (std::int64_t c = 0; c < columns; ++c) {
+    const std::int64_t first = c < whole_columns ? whole_rows : 0;
+    copy_elements<Element>(target + c * to + first * kElement, kElement, source + first * from + c * kElement,
+                           from, rows - first);
+  }
+}
+
+template <class Element>
+void transpose(std::byte* target, const std::byte* source, const CopyDim& row, const CopyDim& column) {
+  constexpr std::int64_t kElement = size_of<Element>;
+  const std::int64_t from = row.source_stride * kElement, to = column.target_stride * kElement;
+  for (std::int64_t r = 0; r < row.size; r += kBlock) {
+    for (std::int64_t c = 0; c < column.size; c += kBlock) {
+      transpose_block<Element>(target + c * to + r * kElement, to, source + r * from + c * kElement, from,
+                               std::min(kBlock, row.size - r), std::min(kBlock, column.size - c));
+    }
+  }
+}
+
+bool is_run(const CopyDim& dim) { return dim.source_stride == 1 && dim.target_stride == 1; }
+bool is_transposition(const CopyDim& row, const CopyDim& column) {
+  return row.target_stride == 1 && column.source_stride == 1;
 }
 
 template <class Element>
 void copy_box(std::byte* target, const std::byte* source, std::span<const CopyDim> dims) {
+  constexpr std::int64_t kElement = size_of<Element>;
   if (dims.empty()) {
     std::memcpy(target, source, sizeof(Element));
     return;
   }
   const CopyDim& dim = dims[0];
-  if (dims.size() == 1) return copy_row<Element>(target, source, dim);
-  const std::int64_t from = dim.source_stride * static_cast<std::int64_t>(sizeof(Element));
-  const std::int64_t to = dim.target_stride * static_cast<std::int64_t>(sizeof(Element));
-  for (std::int64_t i = 0; i < dim.size; ++i)
-    copy_box<Element>(target + i * to, source + i * from, dims.subspan(1));
+  const std::int64_t from = dim.source_stride * kElement, to = dim.target_stride * kElement;
+  if (dims.size() == 1 && is_run(dim)) {
+    std::memcpy(target, source, static_cast<std::size_t>(dim.size * kElement));
+  } else if (dims.size() == 1) {
+    copy_elements<Element>(target, to, source, from, dim.size);
+  } else if (dims.size() == 2 && is_transposition(dims[0], dims[1])) {
+    transpose<Element>(target, source, dims[0], dims[1]);
+  } else {
+    for (std::int64_t i = 0; i < dim.size; ++i)
+      copy_box<Element>(target + i * to, source + i * from, dims.subspan(1));
+  }
+}
+
+constexpr std::size_t kReordered = 16;  // boxes of more dimensions are copied in the order given
+
+/// The dimension that is contiguous in the source innermost, before it the one contiguous in the target.
+std::span<const CopyDim> reorder(std::span<const CopyDim> dims, std::array<CopyDim, kReordered>& room) {
+  if (dims.size() < 2 || dims.size() > kReordered || is_run(dims.back())) return dims;
+  const std::span<CopyDim> ordered(room.data(), dims.size());
+  std::ranges::copy(dims, ordered.begin());
+  const auto last = ordered.end();
+  const auto column = std::ranges::find(ordered, 1, &CopyDim::source_stride);
+  if (column == last) return dims;
+  std::rotate(column, column + 1, last);
+  if (is_run(ordered.back())) return ordered;
+  const auto row = std::ranges::find(ordered, 1, &CopyDim::target_stride);
+  if (row != last) std::rotate(row, row + 1, last - 1);
+  return ordered;
 }
 
 }  // namespace
 
 void strided_copy(std::byte* target, const std::byte* source, std::span<const CopyDim> dims,
                   std::uint64_t element_bytes) {
+  std::array<CopyDim, kReordered> room;
+  const auto ordered = reorder(dims, room);
   switch (element_bytes) {
     case 1:
-      return copy_box<std::uint8_t>(target, source, dims);
+      return copy_box<std::uint8_t>(target, source, ordered);
     case 2:
-      return copy_box<std::uint16_t>(target, source, dims);
+      return copy_box<std::uint16_t>(target, source, ordered);
     case 4:
-      return copy_box<std::uint32_t>(target, source, dims);
+      return copy_box<std::uint32_t>(target, source, ordered);
     case 8:
-      return copy_box<std::uint64_t>(target, source, dims);
+      return copy_box<std::uint64_t>(target, source, ordered);
     case 16:
-      return copy_box<Wide>(target, source, dims);
+      return copy_box<Bits128>(target, source, ordered);
     default:
       assert(false);
   }

@@ -63,6 +63,28 @@ TEST(StridedCopy, MovesEachElementAndNothingElse) {
   }
 }
 
+// Around the sizes of a vector and of a block.
+TEST(StridedCopy, TransposesAnyRectangle) {
+  for (const std::uint64_t element : {1, 2, 4, 8, 16}) {
+    for (const std::int64_t rows : {1, 3, 15, 16, 17, 63, 64, 65, 130}) {
+      for (const std::int64_t columns : {1, 2, 15, 16, 17, 63, 64, 65, 129}) {
+        const std::uint64_t count = static_cast<std::uint64_t>(rows * columns);
+        std::vector<std::byte> source(count * element), target(count * element), expected(count * element);
+        for (std::size_t i = 0; i < source.size(); ++i) source[i] = static_cast<std::byte>(i * 7 + i / 251);
+        for (std::uint64_t i = 0; i < count; ++i) {
+          const std::uint64_t row = i / static_cast<std::uint64_t>(columns),
+                              column = i % static_cast<std::uint64_t>(columns);
+          std::memcpy(&expected[(column * static_cast<std::uint64_t>(rows) + row) * element],
+                      &source[i * element], element);
+        }
+        const std::vector<CopyDim> dims{{rows, columns, 1}, {columns, 1, rows}};
+        strided_copy(target.data(), source.data(), dims, element);
+        ASSERT_TRUE(target == expected) << rows << " x " << columns << " of " << element << " bytes";
+      }
+    }
+  }
+}
+
 TEST(StridedCopy, AStrideOfZeroRepeatsAnElement) {
   const std::vector<std::uint32_t> source{7, 8};
   std::vector<std::uint32_t> target(6);
