@@ -59,6 +59,25 @@ class DcpFixture {
   using Value = pickle::Value;
 
   void add(FixtureTensor tensor) { tensors_.push_back(std::move(tensor)); }
+  /// A uint8 matrix of rows × columns chunks, all of them the one chunk that is stored: `height` × `width`
+  /// elements, its own iota. Very many chunks in a small file.
+  void add_repeated(const std::string& name, std::int64_t rows, std::int64_t columns, std::int64_t height,
+                    std::int64_t width) {
+    FixtureTensor stored{name, DType::uint8, {height, width}, {{{{0, 0}, {height, width}}}}};
+    write_tensor(stored);
+    entries_.resize(entries_.size() - 2);
+    const Value place = storage_data_.back();
+    storage_data_.resize(storage_data_.size() - 2);
+    std::vector<Value> chunks;
+    const Value fqn = text(name), sizes = size(stored.shape);
+    for (std::int64_t i = 0; i < rows * columns; ++i) {
+      const Value offsets = size(Shape{i / columns * height, i % columns * width});
+      chunks.push_back(meta("ChunkStorageMetadata", {text("offsets"), offsets, text("sizes"), sizes}));
+      storage_data_.push_back(meta("MetadataIndex", {text("fqn"), fqn, text("offset"), offsets}));
+      storage_data_.push_back(place);
+    }
+    add_entry(name, DType::uint8, {rows * height, columns * width}, chunks);
+  }
   /// An object whose value is one str.
   void add_object(const std::string& name, const std::string& text) { objects_.emplace_back(name, text); }
 
@@ -151,13 +170,17 @@ class DcpFixture {
       chunks.push_back(meta("ChunkStorageMetadata", {text("offsets"), size(chunk.box.offsets), text("sizes"),
                                                      size(chunk.box.sizes)}));
     }
+    add_entry(tensor.name, tensor.dtype, tensor.shape, chunks);
+  }
+
+  void add_entry(const std::string& name, DType dtype, const Shape& shape, std::span<const Value> chunks) {
     const Value list = arena_.list();
     arena_.append_all(list, chunks);
     const Value properties =
-        meta("TensorProperties", {text("dtype"), arena_.global("torch", info(tensor.dtype).name)});
-    entries_.push_back(text(tensor.name));
+        meta("TensorProperties", {text("dtype"), arena_.global("torch", info(dtype).name)});
+    entries_.push_back(text(name));
     entries_.push_back(meta("TensorStorageMetadata", {text("properties"), properties, text("size"),
-                                                      size(tensor.shape), text("chunks"), list}));
+                                                      size(shape), text("chunks"), list}));
   }
 
   void write_chunk(const FixtureTensor& tensor, const FixtureChunk& chunk) {
