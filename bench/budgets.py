@@ -180,15 +180,28 @@ ROWS = {"dim0": dim0, "verified": verified, "durable": durable, "6gib": large, "
 
 
 def table(lines):
-    """Markdown, padded so that it reads as text as well."""
-    rows = [("row", "work", "ours", "theirs", "ratio", "budget", "met")]
-    rows += [(line["row"], line["work"], amount(line["ours"]), f"{line['against']}: {amount(line['theirs'])}" if "against" in line else "–",
-              f"{line['ratio']:.2f}", line["budget"], "yes" if line["met"] else "**no**") for line in lines]
+    """Markdown, padded so that it reads as text as well: times, then peaks, then notes."""
+    timed, peaks = [line for line in lines if "seconds" in line["ours"]], [line for line in lines if "seconds" not in line["ours"]]
+    parts = []
+    if timed:
+        rows = [(line["row"], line["work"], amount(line["ours"]), f"{line['against']}: {amount(line['theirs'])}" if "against" in line else "–",
+                 f"{line['ratio']:.2f}", line["budget"], met(line)) for line in timed]
+        parts.append(padded([("row", "work", "ours", "theirs", "ratio", "budget", "met"), *rows]))
+    if peaks:
+        rows = [(line["row"], line["work"], amount(line["ours"]), f"{line['ratio']:.2f}", line["budget"], met(line)) for line in peaks]
+        parts.append(padded([("row", "work", "peak RSS", "ratio", "budget", "met"), *rows]))
+    notes = [f"- {line['row']}, {line['work']}: {line['note']}" for line in lines if "note" in line]
+    return "\n\n".join(parts + ["\n".join(notes)] * bool(notes))
+
+
+def padded(rows):
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     text = ["| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths)) + " |" for row in rows]
-    text.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
-    notes = [f"- {line['row']}, {line['work']}: {line['note']}" for line in lines if "note" in line]
-    return "\n".join(text + [""] * bool(notes) + notes)
+    return "\n".join([text[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *text[1:]])
+
+
+def met(line):
+    return "yes" if line["met"] else "**no**"
 
 
 def amount(timings):

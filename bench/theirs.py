@@ -35,7 +35,8 @@ class Anything:
         pass
 
     def __setstate__(self, state):
-        self.__dict__.update(state)
+        if isinstance(state, dict):
+            self.__dict__.update(state)
 
 
 class Places(pickle.Unpickler):
