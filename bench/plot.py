@@ -86,7 +86,7 @@ def panel(left, title, unit, sizes, series):
     out += [line(left, BOTTOM, right, BOTTOM, SOFT), text((left + right) / 2, BOTTOM + 42, "size of the checkpoint, GiB")]
     out.append(text(left - 52, (TOP + BOTTOM) / 2, unit, extra=f"transform='rotate(-90 {left - 52} {(TOP + BOTTOM) / 2})'"))
     labels = spread({who: y.at(points[-1][1]) for who, points in series.items()})
-    for who, points in series.items():
+    for who, points in reversed(series.items()):
         out += drawn(who, [(x.at(size), *map(y.at, rest)) for size, *rest in points], labels[who])
     return out
 
