@@ -110,10 +110,15 @@ Action understand(const Grammar& grammar, const Parsed& parsed) {
   wanted.options.objects = one_of<ObjectPolicy>(
       grammar, parsed, "objects",
       {{"keep", ObjectPolicy::keep}, {"safe", ObjectPolicy::safe}, {"drop", ObjectPolicy::drop}});
-  wanted.options.copy =
-      one_of<CopyMode>(grammar, parsed, "copy", {{"auto", CopyMode::automatic}, {"user", CopyMode::user}});
+  wanted.options.copy = one_of<CopyMode>(
+      grammar, parsed, "copy",
+      {{"auto", CopyMode::automatic}, {"user", CopyMode::user}, {"kernel", CopyMode::kernel}});
   wanted.options.verify_source =
       one_of<bool>(grammar, parsed, "verify-source", {{"on", true}, {"off", false}});
+  if (wanted.options.copy == CopyMode::kernel && wanted.options.verify_source &&
+      !parsed.options["verify-source"].defaulted()) {
+    grammar.refuse("--copy kernel does not see the bytes: --verify-source on is for --copy user");
+  }
   wanted.progress = progress_form(parsed.text("progress"));
   return [wanted](Context& context) { return run(context, wanted); };
 }
@@ -132,9 +137,10 @@ Command consolidate_command() {
       "values that are no tensors: keep; safe: those that torch.load refuses by default go into a second "
       "file; "
       "drop")("align", word("N")->default_value("64"), "alignment of payloads, a power of two up to 32768")(
-      "copy", word("HOW")->default_value("auto"), "auto, user: through buffers")(
+      "copy", word("HOW")->default_value("auto"),
+      "auto, user: through buffers; kernel: copy_file_range or reflink where the bytes allow it, unverified")(
       "verify-source", word("on|off")->default_value("on"),
-      "compare the CRCs of items that are read completely")(
+      "compare the CRCs of items that are read completely (off with --copy kernel)")(
       "progress", word("WHEN")->default_value("auto"),
       "auto: a bar on a terminal; always: also lines every few seconds elsewhere; never");
   return {std::move(grammar), understand};

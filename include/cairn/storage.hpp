@@ -37,6 +37,11 @@ class File {
   virtual void read(std::uint64_t byte_offset, std::span<std::byte> into) = 0;
   /// Writes all bytes. A full disk is io with "disk full" in the message.
   virtual void write(std::uint64_t byte_offset, std::span<const std::byte> bytes) = 0;
+  /// Has the kernel copy `bytes` bytes of `source` from `from` to `to` of this file, shared blocks included
+  /// where the file system can (copy_file_range). Returns how many it copied: fewer where it does not do that
+  /// between these files; the caller copies the rest. Errors as of write.
+  virtual std::uint64_t copy_from(File& source, std::uint64_t from, std::uint64_t to,
+                                  std::uint64_t bytes) = 0;
   /// Sets the size and reserves the blocks where the file system can (fallocate; EOPNOTSUPP is not an error).
   virtual void allocate(std::uint64_t size) = 0;
   virtual void sync() = 0;

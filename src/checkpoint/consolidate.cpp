@@ -15,6 +15,7 @@
 #include "checkpoint/open_late.hpp"
 #include "checkpoint/process_memory.hpp"
 #include "checkpoint/small_file.hpp"
+#include "engine/kernel_copy.hpp"
 #include "engine/transfer.hpp"
 #include "formats/dcp/source.hpp"
 #include "formats/layouts.hpp"
@@ -52,13 +53,13 @@ class Consolidation {
  private:
   bool is_root() const { return comm_.rank() == kRoot; }
 
+  bool by_kernel() const { return options_.copy == CopyMode::kernel; }
+  bool verify_source() const { return options_.verify_source && !by_kernel(); }
+
   void check_options() {
     if (!std::has_single_bit(options_.alignment) || options_.alignment < 64 || options_.alignment > 32768) {
       fail(ErrorKind::invalid_argument, "an alignment of {}: a power of two from 64 to 32768 is needed",
            options_.alignment);
-    }
-    if (options_.copy == CopyMode::kernel) {
-      fail(ErrorKind::invalid_argument, "copying by the kernel is not built");
     }
     const auto room = options_.max_memory / kBufferBytesPerThread;
     if (room == 0) {
@@ -134,7 +135,7 @@ class Consolidation {
     const ByteRange owned = windows.owned(comm_.rank(), comm_.size());
     const std::uint64_t total =
         owned.size() == 0 ? 0 : windows.at(owned.end - 1).end - windows.at(owned.begin).begin;
-    TransferOptions transfer_options{threads_, options_.verify_source, {}};
+    TransferOptions transfer_options{threads_, verify_source(), by_kernel(), {}};
     if (options_.progress) {
       transfer_options.progress = [&](std::uint64_t done) { options_.progress({done, total}); };
     }
@@ -182,7 +183,7 @@ class Consolidation {
     }
     compare_storages(*source_, std::move(read), report_.verified_bytes);
     const auto crcs = record_crcs(std::move(written), plan_.record_bytes());
-    if (options_.verify_source) compare_copied_bytes(crcs);
+    if (verify_source()) compare_copied_bytes(crcs);
     write_closing(crcs);
     report_output(0, layout_->file_size(), state_.main);
     if (state_.unsafe_objects) write_objects();
@@ -222,19 +223,29 @@ class Consolidation {
     file->close();
   }
 
-  // Backs of the records that more than one window holds: those at the windows' ends.
+  // Backs of the records that more than one window holds, those at the windows' ends, and of those whose
+  // payload the kernel copied.
   void write_split_backs(const std::vector<std::uint32_t>& crcs, File& file) const {
     const Windows windows(layout_->region(), kWindowBytes);
-    std::optional<std::uint64_t> last;
+    std::vector<std::uint64_t> records;
     for (std::uint64_t i = 0; i + 1 < windows.count(); ++i) {
       const std::uint64_t record = layout_->record_at(windows.at(i).end - 1);
-      const ByteRange extent = layout_->extent(record), payload = layout_->payload(record);
-      if (record == last || extent.end <= windows.at(i).end) continue;
-      last = record;
-      Bytes back(extent.end - payload.end);
-      layout_->write_back(record, crcs[record], back);
-      file.write(payload.end, back);
+      if (layout_->extent(record).end > windows.at(i).end) records.push_back(record);
     }
+    for (std::uint64_t record = 0; by_kernel() && record < plan_.contents.size(); ++record) {
+      if (is_for_kernel(plan_.contents[record])) records.push_back(record);
+    }
+    std::ranges::sort(records);
+    const auto repeated = std::ranges::unique(records);
+    records.erase(repeated.begin(), repeated.end());
+    for (const std::uint64_t record : records) write_back(record, crcs[record], file);
+  }
+
+  void write_back(std::uint64_t record, std::uint32_t crc, File& file) const {
+    const ByteRange extent = layout_->extent(record), payload = layout_->payload(record);
+    Bytes back(extent.end - payload.end);
+    layout_->write_back(record, crc, back);
+    file.write(payload.end, back);
   }
 
   // Storages inside objects are copied as they are: what was written must have the CRC of the source.

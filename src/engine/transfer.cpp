@@ -10,11 +10,13 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <thread>
 
 #include "cairn/error.hpp"
+#include "engine/kernel_copy.hpp"
 #include "engine/window_filler.hpp"
 
 namespace cairn {
@@ -34,7 +36,8 @@ class Job {
         next_(owned.begin) {}
 
   PassedBytes run(const TransferOptions& options) {
-    verify_source_ = options.verify_source;
+    verify_source_ = options.verify_source && !options.by_kernel;
+    by_kernel_ = options.by_kernel;
     {
       std::vector<std::jthread> workers;
       start(workers, options.threads);
@@ -67,13 +70,17 @@ class Job {
       std::vector<std::byte> buffer(kWindowBytes), scratch(kWindowBytes);
       PassedBytes passed;
       WindowFiller filler(source_, layout_, contents_, indices_, scratch, verify_source_);
+      std::optional<KernelCopier> copier;
+      if (by_kernel_) copier.emplace(source_, layout_, contents_, output_, scratch);
       while (!stop_) {
         const std::uint64_t index = next_.fetch_add(1);
         if (index >= end_) break;
         const ByteRange window = windows_.at(index);
-        const auto bytes = std::span(buffer).first(window.size());
-        filler.fill(window, bytes, passed);
-        output_.write(window.begin, bytes);
+        const auto left = copier ? copier->copy(window, passed.written) : std::vector{window};
+        for (const ByteRange part : left) {
+          filler.fill(part, std::span(buffer).first(part.size()), passed);
+          output_.write(part.begin, std::span(buffer).first(part.size()));
+        }
         written_ += window.size();
       }
       finish(passed, nullptr);
@@ -116,7 +123,7 @@ class Job {
   std::condition_variable done_;
   int running_ = 0;
   PassedBytes passed_;
-  bool verify_source_ = true;
+  bool verify_source_ = true, by_kernel_ = false;
   std::exception_ptr failure_;
 };
 

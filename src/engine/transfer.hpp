@@ -26,6 +26,7 @@ inline constexpr std::uint64_t kBufferBytesPerThread = 2 * kWindowBytes;
 struct TransferOptions {
   int threads = 1;
   bool verify_source = true;  ///< see WindowFiller
+  bool by_kernel = false;     ///< see KernelCopier; nothing is verified then
   /// Called about four times a second from the calling thread with the bytes written so far; may be empty.
   std::function<void(std::uint64_t)> progress;
 };

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cairn/metadata.hpp"
+#include "cairn/storage.hpp"
 
 namespace cairn {
 
@@ -42,6 +43,9 @@ class Source {
   virtual void read(std::uint32_t file, std::uint64_t byte_offset, std::span<std::byte> into) = 0;
   /// The same within a chunk's place: served from its item where that was read whole.
   void read(const ChunkPlace& place, std::uint64_t byte_offset, std::span<std::byte> into);
+  /// Has the kernel copy bytes of a file of the catalogue into `output`, as File::copy_from; counted as read.
+  virtual std::uint64_t copy(std::uint32_t file, std::uint64_t byte_offset, std::uint64_t bytes, File& output,
+                             std::uint64_t output_offset) = 0;
   /// Bytes that came from files so far.
   virtual std::uint64_t read_bytes() const = 0;
 };

@@ -13,8 +13,9 @@ namespace cairn {
 namespace {
 
 constexpr const char* operation_names[] = {
-    "open",   "create",  "open",   "stat", "list",  "mkdir",     "rename", "unlink", "fsync", "statvfs",
-    "access", "resolve", "statfs", "read", "write", "fallocate", "fsync",  "close",  "lock",  "link",
+    "open",   "create",          "open",      "stat",   "list",    "mkdir",  "rename",
+    "unlink", "fsync",           "statvfs",   "access", "resolve", "statfs", "read",
+    "write",  "copy_file_range", "fallocate", "fsync",  "close",   "lock",   "link",
 };
 static_assert(std::size(operation_names) == operation_count);
 
@@ -57,6 +58,16 @@ class FaultyFile final : public File {
     }
     inner_->write(byte_offset, bytes);
     faults_.moved(Operation::write, bytes.size());
+  }
+
+  std::uint64_t copy_from(File& source, std::uint64_t from, std::uint64_t to, std::uint64_t bytes) override {
+    const auto effect = faults_.begin(Operation::copy, path());
+    if (effect.error_number == EXDEV) return 0;
+    if (effect.error_number != 0) fail_as_asked(Operation::copy, path(), effect.error_number, bytes);
+    auto* const faulty = dynamic_cast<FaultyFile*>(&source);
+    const auto copied = inner_->copy_from(faulty == nullptr ? source : *faulty->inner_, from, to, bytes);
+    faults_.moved(Operation::copy, copied);
+    return copied;
   }
 
   void allocate(std::uint64_t size) override {

@@ -33,13 +33,14 @@ enum class Operation : std::uint8_t {
   type_name,
   read,
   write,
+  copy,
   allocate,
   sync,
   close,
   lock,
   link,
 };
-constexpr std::size_t operation_count = 20;
+constexpr std::size_t operation_count = 21;
 
 /// What happens to some calls of one operation. The effects can be combined; a call is delayed first.
 struct InjectedFault {
@@ -50,7 +51,8 @@ struct InjectedFault {
 
   std::chrono::milliseconds delay{0};
   /// An errno value; the error has the kind and words of the real one. ENOENT makes status() find nothing,
-  /// EAGAIN makes try_lock() false, ENOSPC lets a write store its first half.
+  /// EAGAIN makes try_lock() false, EXDEV makes
+  /// copy_from() copy nothing, ENOSPC lets a write store its first half.
   int error_number = 0;
   bool short_read = false;                          ///< of a read: corrupt, as at the end of the file
   std::optional<std::uint64_t> flip_bit_of_byte{};  ///< of a read over this byte of the file: its lowest bit

@@ -29,6 +29,12 @@ std::uint64_t available_bytes(int descriptor) {
   return std::uint64_t{room.f_bavail} * room.f_frsize;
 }
 
+// What copy_file_range says between files that it cannot copy between, or on a file system without it.
+bool copy_unsupported(int error_number) {
+  return error_number == EXDEV || error_number == EINVAL || error_number == EOPNOTSUPP ||
+         error_number == ENOSYS || error_number == EPERM || error_number == ETXTBSY;
+}
+
 bool locks_unsupported(int error_number) {
   return error_number == ENOSYS || error_number == EOPNOTSUPP || error_number == ENOLCK ||
          error_number == EINVAL;
@@ -97,6 +103,28 @@ void PosixFile::write(std::uint64_t byte_offset, std::span<const std::byte> byte
     }
     done += static_cast<std::size_t>(count);
   }
+}
+
+std::uint64_t PosixFile::copy_from(File& source, std::uint64_t from, std::uint64_t to, std::uint64_t bytes) {
+  const auto* const file = dynamic_cast<const PosixFile*>(&source);
+  if (file == nullptr) return 0;
+  std::uint64_t done = 0;
+  while (done < bytes) {
+    const auto length = std::min<std::uint64_t>(bytes - done, largest_transfer);
+    const auto count = uninterrupted([&] {
+      loff_t in = to_offset(from + done, source.path()), out = to_offset(to + done, path());
+      return copy_file_range(file->descriptor_, &in, descriptor_, &out, length, 0);
+    });
+    if (count < 0 && copy_unsupported(errno)) break;
+    if (count < 0) {
+      const int error_number = errno;
+      fail_write("copy to", path(), error_number, bytes - done, available_bytes(descriptor_));
+    }
+    // some file systems copy nothing of a file they have not read: reading tells that from its end
+    if (count == 0) break;
+    done += static_cast<std::uint64_t>(count);
+  }
+  return done;
 }
 
 void PosixFile::allocate(std::uint64_t size) {

@@ -33,6 +33,7 @@ class PosixFile final : public File {
   FileStatus status() override;
   void read(std::uint64_t byte_offset, std::span<std::byte> into) override;
   void write(std::uint64_t byte_offset, std::span<const std::byte> bytes) override;
+  std::uint64_t copy_from(File& source, std::uint64_t from, std::uint64_t to, std::uint64_t bytes) override;
   void allocate(std::uint64_t size) override;
   void sync() override;
   void close() override;

@@ -159,6 +159,56 @@ TEST(Consolidate, TheReportCountsWhatWasDone) {
   EXPECT_TRUE(report.warnings.empty());
 }
 
+// Tensors that the kernel may copy (by rows, whole, with empty shards) among those that it may not (by
+// columns, by transposed rows, small ones).
+void write_for_kernel(const TempDir& dir) {
+  DcpFixture fixture;
+  fixture.add({"small", DType::int32, {10, 3}, split({10, 3}, 0, 2)});
+  fixture.add({"rows", DType::int32, {3000, 301}, split({3000, 301}, 0, 3)});
+  fixture.add({"whole", DType::float64, {500, 700}, split({500, 700}, 0, 1)});
+  fixture.add({"columns", DType::int32, {800, 900}, split({800, 900}, 1, 3)});
+  fixture.add({"few", DType::int16, {2, 600000}, split({2, 600000}, 0, 3)});
+  auto turned = split({900, 700}, 0, 2);
+  for (FixtureChunk& chunk : turned) chunk.order = {1, 0};
+  fixture.add({"turned", DType::int32, {900, 700}, turned});
+  fixture.add({"after", DType::uint8, {7}, split({7}, 0, 1)});
+  fixture.write(dir, "source");
+}
+
+TEST(Consolidate, TheKernelsCopyIsTheSameFile) {
+  Trial run;
+  write_for_kernel(run.dir);
+  run.go();
+  const std::string by_user = run.dir.read("out.pth");
+  run.options.copy = CopyMode::kernel;
+  run.options.overwrite = true;
+  for (const int refused : {0, EXDEV}) {
+    FaultyFileSystem files(posix_file_system());
+    InjectedFault fault{};
+    fault.operation = Operation::copy;
+    fault.error_number = refused;
+    if (refused != 0) files.inject(fault);
+    const auto report = run.go(files);
+    EXPECT_EQ(report.verified_bytes, 0u);
+    EXPECT_TRUE(run.dir.read("out.pth") == by_user);
+    EXPECT_EQ(files.count(Operation::copy).bytes > 0, refused == 0);
+  }
+}
+
+TEST(Consolidate, WhatTheKernelCopiesHasTheCrcThatTheSourceStates) {
+  Trial run;
+  write_for_kernel(run.dir);
+  std::string shard = run.dir.read("source/__0_0.distcp");
+  shard[200'000] ^= 1;  // in the payload of 'rows'
+  run.dir.write("source/__0_0.distcp", shard);
+  run.options.copy = CopyMode::kernel;
+  run.go();  // unverified: the damage is copied
+
+  VerifyOptions options;
+  options.path = run.options.destination;
+  EXPECT_FALSE(verify(*run.comm, posix_file_system(), options).faults.empty());
+}
+
 TEST(Consolidate, ACapBelowOneThreadsBuffersIsRefused) {
   Trial run;
   DcpFixture().write(run.dir, "source");

@@ -27,6 +27,7 @@ class NumberedFile : public Source {
     read_bytes_ += into.size();
     ++reads_;
   }
+  std::uint64_t copy(std::uint32_t, std::uint64_t, std::uint64_t, File&, std::uint64_t) override { return 0; }
   std::uint64_t read_bytes() const override { return read_bytes_; }
   int reads() const { return reads_; }
 

@@ -26,6 +26,7 @@ class Memory final : public File {
     if (!into.empty()) std::memcpy(into.data(), bytes_.data() + at, into.size());
   }
   void write(std::uint64_t, std::span<const std::byte>) override { std::abort(); }
+  std::uint64_t copy_from(File&, std::uint64_t, std::uint64_t, std::uint64_t) override { std::abort(); }
   void allocate(std::uint64_t) override { std::abort(); }
   void sync() override { std::abort(); }
   void close() override {}

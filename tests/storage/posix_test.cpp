@@ -74,6 +74,19 @@ TEST(PosixFile, ReachesBeyondFourGibibytes) {
   EXPECT_EQ(read_text(*file, far - 1, 2), std::string("\0x", 2));
 }
 
+TEST(PosixFile, HasTheKernelCopyBetweenFiles) {
+  const TempDir dir;
+  const auto source = files.open_read(dir.write("source", "0123456789"));
+  const auto target = files.create_exclusive(dir / "target");
+  target->write(0, as_bytes("abcdefgh"));
+  const auto copied = target->copy_from(*source, 2, 3, 4);
+  if (copied == 0) GTEST_SKIP() << "this file system does not copy";
+  EXPECT_EQ(copied, 4u);
+  EXPECT_EQ(dir.read("target"), "abc2345h");
+  EXPECT_EQ(target->copy_from(*source, 8, 0, 5), 2u);  // the source ends
+  EXPECT_EQ(dir.read("target"), "89c2345h");
+}
+
 TEST(PosixFile, AllocatesToTheSizeAndShrinks) {
   const TempDir dir;
   const auto file = files.create_exclusive(dir / "a");

@@ -106,6 +106,14 @@ void DirectorySource::read(std::uint32_t file, std::uint64_t byte_offset, std::s
   read_bytes_ += into.size();
 }
 
+std::uint64_t DirectorySource::copy(std::uint32_t file, std::uint64_t byte_offset, std::uint64_t bytes,
+                                    File& output, std::uint64_t output_offset) {
+  const auto source = cache_.open(directory_ + "/" + catalog_.files()[file]);
+  const auto copied = output.copy_from(*source, byte_offset, output_offset, bytes);
+  read_bytes_ += copied;
+  return copied;
+}
+
 // The item opened last: its storages are asked for one by one.
 struct DirectorySource::OpenObject {
   OpenObject(DirectorySource& source, const ObjectInfo& object)

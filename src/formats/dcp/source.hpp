@@ -30,6 +30,8 @@ class DirectorySource : public Source {
   std::shared_ptr<const ChunkPlace> locate(const TensorInfo& tensor, std::uint64_t chunk) override;
   using Source::read;
   void read(std::uint32_t file, std::uint64_t byte_offset, std::span<std::byte> into) override;
+  std::uint64_t copy(std::uint32_t file, std::uint64_t byte_offset, std::uint64_t bytes, File& output,
+                     std::uint64_t output_offset) override;
   std::uint64_t read_bytes() const override { return read_bytes_; }
 
   /// The value of an object of the catalogue, read into `arena`; see dcp/item.hpp. This and find_storage are
