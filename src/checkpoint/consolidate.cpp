@@ -15,6 +15,7 @@
 #include "checkpoint/open_late.hpp"
 #include "checkpoint/process_memory.hpp"
 #include "checkpoint/small_file.hpp"
+#include "engine/storage_crc.hpp"
 #include "engine/transfer.hpp"
 #include "formats/dcp/source.hpp"
 #include "formats/layouts.hpp"

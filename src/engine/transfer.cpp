@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "cairn/error.hpp"
+#include "engine/storage_crc.hpp"
 #include "engine/window_filler.hpp"
 
 namespace cairn {
