@@ -49,8 +49,9 @@ class ByteWriter {
     if (count > bytes_.size() - size_) grow(count);
     return bytes_.data() + std::exchange(size_, size_ + count);
   }
-  // The room in front of the writer is small beside what is written: memory that nobody needs stays untouched.
-  void grow(std::size_t count) {
+  // The room in front of the writer is small beside what is written: memory that nobody needs stays
+  // untouched.
+  [[gnu::noinline]] void grow(std::size_t count) {  // apart, so that extend() goes inline
     constexpr std::size_t least = 64, most = 64 << 10;
     const std::size_t wanted = size_ + count + std::clamp(size_, least, most);
     if (wanted > bytes_.capacity()) bytes_.reserve(std::max(wanted, 2 * bytes_.capacity()));

@@ -50,8 +50,9 @@ void SmallItems::visit_all(const Visit& visit) {
 void SmallItems::visit_alone(const Wanted& wanted, const Visit& visit) {
   const auto bytes = buffer_.first(wanted.item.bytes);
   const Catalog& catalog = source_.catalog();
-  with_context([&] { return fmt::format("'{}'", escape_name(catalog.name(catalog.tensors()[wanted.tensor]))); },
-               [&] { source_.read(wanted.item.file, wanted.item.begin, bytes); });
+  with_context(
+      [&] { return fmt::format("'{}'", escape_name(catalog.name(catalog.tensors()[wanted.tensor]))); },
+      [&] { source_.read(wanted.item.file, wanted.item.begin, bytes); });
   visit(wanted, bytes);
 }
 

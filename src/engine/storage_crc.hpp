@@ -10,7 +10,8 @@
 
 namespace cairn {
 
-/// Throws corrupt, naming tensor, chunk, file and offset, when the chunk's storage has another CRC than `found`.
+/// Throws corrupt, naming tensor, chunk, file and offset, when the chunk's storage has another CRC than
+/// `found`.
 void compare_storage(const Catalog& catalog, const TensorInfo& tensor, std::uint64_t chunk,
                      const ChunkPlace& place, std::uint32_t found);
 

@@ -207,7 +207,8 @@ void WindowFiller::compare_at_once(const TensorInfo& tensor, std::uint64_t chunk
   passed_->verified_bytes += place.storage_bytes;
 }
 
-// --- small chunks: their items are in memory -----------------------------------------------------------------
+// --- small chunks: their items are in memory
+// -----------------------------------------------------------------
 
 void WindowFiller::copy_small_chunk(const SmallItems::Wanted& wanted, std::span<const std::byte> item) {
   const Catalog& catalog = source_.catalog();

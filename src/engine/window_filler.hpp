@@ -57,8 +57,8 @@ class WindowFiller {
   void fill(ByteRange window, std::span<std::byte> buffer, PassedBytes& passed);
 
  private:
-  // What the window holds of a record's payload. Its CRC is put together from the runs that filled it in order;
-  // broken when they did not.
+  // What the window holds of a record's payload. Its CRC is put together from the runs that filled it in
+  // order; broken when they did not.
   struct Part {
     std::uint64_t record;
     ByteRange extent, payload;  // of the whole record

@@ -44,8 +44,8 @@ class Source {
   virtual ~Source() = default;
 
   virtual const Catalog& catalog() const = 0;
-  /// The bytes of a non-empty chunk's item, where they are so few that head and payload are best read at once,
-  /// together with those of its neighbours; nullopt for others.
+  /// The bytes of a non-empty chunk's item, where they are so few that head and payload are best read at
+  /// once, together with those of its neighbours; nullopt for others.
   virtual std::optional<FileRange> small_item(std::uint64_t chunk) const = 0;
   /// For the chunks that have a small_item. The source outlives it.
   virtual std::unique_ptr<ItemLocator> item_locator() = 0;

@@ -29,8 +29,8 @@ struct MergedRead {
   FileRange span;
 };
 
-/// The first read for `sorted`, which is ascending and not empty: its first range and those after it, as far as
-/// file and limits allow. Ranges may overlap. None ends beyond 2^64 - 1.
+/// The first read for `sorted`, which is ascending and not empty: its first range and those after it, as far
+/// as file and limits allow. Ranges may overlap. None ends beyond 2^64 - 1.
 MergedRead first_merged_read(std::span<const FileRange> sorted, MergeLimits limits);
 
 }  // namespace cairn

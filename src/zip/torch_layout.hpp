@@ -52,12 +52,12 @@ void write_end(std::uint64_t directory_offset, std::uint64_t directory_size, std
                ByteWriter& out);
 
 /// The content of the last record, `.data/serialization_id`: two numbers of 20 digits. The first depends on
-/// the iteration order of a libstdc++ hash set of names, which torch happens to use; the set here has the same
-/// order, which follows from hashes and the order of insertion alone.
+/// the iteration order of a libstdc++ hash set of names, which torch happens to use; the set here has the
+/// same order, which follows from hashes and the order of insertion alone.
 class SerializationId {
  public:
-  /// Every record before the id itself, once, in writing order, by its name without "archive/". Records without
-  /// bytes don't count in the second number.
+  /// Every record before the id itself, once, in writing order, by its name without "archive/". Records
+  /// without bytes don't count in the second number.
   void add(std::string_view record_name, std::uint32_t crc, std::uint64_t size);
 
   std::string digits() const;

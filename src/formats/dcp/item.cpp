@@ -63,8 +63,8 @@ void place(const torch_file::StoredTensor& tensor, const torch_file::Archive& ar
   head.strides = tensor.strides;
   head.storage_at = record.byte_offset;
   head.storage_bytes = record.size;
-  head.first_byte = record.byte_offset +
-                    static_cast<std::uint64_t>(tensor.storage_offset) * element_size(tensor.dtype);
+  head.first_byte =
+      record.byte_offset + static_cast<std::uint64_t>(tensor.storage_offset) * element_size(tensor.dtype);
   head.storage_crc = record.crc;
 }
 

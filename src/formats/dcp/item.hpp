@@ -36,8 +36,8 @@ struct ItemHead {
 /// for safetensors items.
 ItemHead read_item_head(const zip::ReadAt& read_at, std::uint64_t item_bytes, std::string_view where);
 
-/// The heads of items that are in memory. Chunks of one dtype and shape have the same pickle, byte for byte: each
-/// of those met lately is decoded once. One object per thread.
+/// The heads of items that are in memory. Chunks of one dtype and shape have the same pickle, byte for byte:
+/// each of those met lately is decoded once. One object per thread.
 class ItemHeads {
  public:
   /// As read_item_head. The head is valid until the next call.

@@ -100,7 +100,8 @@ std::shared_ptr<const ChunkPlace> DirectorySource::locate(const TensorInfo& tens
   ItemReader reader(*this, item);
   const auto place = std::make_shared<ChunkPlace>();
   set_place(tensor, item,
-            read_item_head(reader.read_at(), item.byte_length, describe(catalog_.name(tensor), item)), *place);
+            read_item_head(reader.read_at(), item.byte_length, describe(catalog_.name(tensor), item)),
+            *place);
   const std::lock_guard lock(mutex_);
   if (places_.size() >= kMaxKeptPlaces) places_.clear();
   places_.insert_or_assign(chunk, place);
