@@ -12,13 +12,14 @@
 namespace cairn::torch_file {
 namespace {
 
-constexpr std::size_t kMaxDepth = 900;  // the pickle writer, like CPython's, nests at most 1 000 levels
+constexpr std::uint32_t kFewChildren = 8;  // are gone through; those of wide containers are indexed
+constexpr std::size_t kMaxDepth = 900;     // the pickle writer, like CPython's, nests at most 1 000 levels
 
 }  // namespace
 
 StateTree::StateTree(const Catalog& catalog, bool flat, std::uint64_t max_padding)
     : catalog_(catalog), flat_(flat), padding_left_(max_padding) {
-  nodes_.push_back({Kind::dict, 0});
+  nodes_.push_back({.kind = Kind::dict, .entry = 0});
 }
 
 void StateTree::add(std::uint32_t index) {
@@ -41,37 +42,45 @@ void StateTree::add(std::uint32_t index) {
 
 StateTree::Index StateTree::child(Index parent, PathStep step, Kind kind, std::uint32_t entry) {
   if (nodes_[parent].kind != (step.is_position ? Kind::list : Kind::dict)) collide(parent, entry);
-  const Index last = nodes_[parent].last_child;  // entries often share steps with the one before
-  const bool again = last != 0 && is_child(last, parent, step);
-  const std::uint32_t hash = again ? 0 : hash_of(parent, step);
-  if (const Index found = again ? last : find_child(parent, step, hash); found != 0) {
+  if (const Index found = find_child(parent, step); found != 0) {
     // a leaf where something is, or a container where a leaf or the other kind of container is
     if (kind == Kind::leaf || nodes_[found].kind != kind) collide(found, entry);
     return found;
   }
   if (step.is_position) pad_list(parent, step.value, entry);
-  return add_child(parent, {kind, entry, parent, hash, step.value});
+  return add_child({.kind = kind, .entry = entry, .parent = parent, .step = step.value});
 }
 
-bool StateTree::is_child(Index node, Index parent, PathStep step) const {
-  const Node& at = nodes_[node];
-  if (at.parent != parent) return false;
-  if (at.step == step.value || step.is_position) return at.step == step.value;
-  return catalog_.text(static_cast<StringId>(at.step)) == catalog_.text(static_cast<StringId>(step.value));
+bool StateTree::is_wide(const Node& container) const { return container.child_count > kFewChildren; }
+
+bool StateTree::is_step(const Node& node, PathStep step) const {
+  if (node.step == step.value || step.is_position) return node.step == step.value;
+  return catalog_.text(static_cast<StringId>(node.step)) == catalog_.text(static_cast<StringId>(step.value));
 }
 
-StateTree::Index StateTree::find_child(Index parent, PathStep step, std::uint32_t hash) const {
-  if (slots_.empty()) return 0;
-  for (std::size_t slot = hash & (slots_.size() - 1);; slot = (slot + 1) & (slots_.size() - 1)) {
-    const Index node = slots_[slot];
-    if (node == 0 || (nodes_[node].hash == hash && is_child(node, parent, step))) return node;
+StateTree::Index StateTree::find_child(Index parent, PathStep step) const {
+  const Node& container = nodes_[parent];
+  if (is_wide(container)) {
+    // entries often share steps with the one before
+    return is_step(nodes_[container.last_child], step) ? container.last_child : find_slot(parent, step);
   }
+  Index at = container.first_child;
+  while (at != 0 && !is_step(nodes_[at], step)) at = nodes_[at].next_sibling;
+  return at;
 }
 
-std::uint32_t StateTree::hash_of(Index parent, PathStep step) const {
-  const auto text = step.is_position ? std::as_bytes(std::span(&step.value, 1))
-                                     : as_bytes(catalog_.text(static_cast<StringId>(step.value)));
-  return static_cast<std::uint32_t>(keyed_hash(text, parent));
+StateTree::Index StateTree::add_child(const Node& node) {
+  const auto index = static_cast<Index>(nodes_.size());
+  nodes_.push_back(node);
+  Node& up = nodes_[node.parent];
+  (up.first_child == 0 ? up.first_child : nodes_[up.last_child].next_sibling) = index;
+  up.last_child = index;
+  if (++up.child_count == kFewChildren + 1) {
+    for (Index at = up.first_child; at != 0; at = nodes_[at].next_sibling) index_child(at);
+  } else if (is_wide(up)) {
+    index_child(index);
+  }
+  return index;
 }
 
 void StateTree::pad_list(Index list, std::int64_t position, std::uint32_t entry) {
@@ -86,24 +95,42 @@ void StateTree::pad_list(Index list, std::int64_t position, std::uint32_t entry)
   self.list_length = position + 1;
 }
 
-StateTree::Index StateTree::add_child(Index parent, const Node& node) {
-  const auto index = static_cast<Index>(nodes_.size());
-  nodes_.push_back(node);
-  Node& up = nodes_[parent];
-  (up.first_child == 0 ? up.first_child : nodes_[up.last_child].next_sibling) = index;
-  up.last_child = index;
-  if (2 * nodes_.size() > slots_.size()) {
-    slots_.assign(std::max<std::size_t>(64, 2 * slots_.size()), 0);
-    for (Index at = 1; at < index; ++at) insert_slot(at);
-  }
-  insert_slot(index);
-  return index;
+// --- children of wide containers --------------------------------------------------------------------------
+
+std::uint32_t StateTree::hash_of(Index parent, PathStep step) const {
+  const auto text = step.is_position ? std::as_bytes(std::span(&step.value, 1))
+                                     : as_bytes(catalog_.text(static_cast<StringId>(step.value)));
+  return static_cast<std::uint32_t>(keyed_hash(text, parent));
 }
 
-void StateTree::insert_slot(Index node) {
-  std::size_t slot = nodes_[node].hash & (slots_.size() - 1);
-  while (slots_[slot] != 0) slot = (slot + 1) & (slots_.size() - 1);
-  slots_[slot] = node;
+StateTree::Index StateTree::find_slot(Index parent, PathStep step) const {
+  const std::uint32_t hash = hash_of(parent, step);
+  const std::size_t mask = slots_.size() - 1;
+  for (std::size_t at = hash & mask;; at = (at + 1) & mask) {
+    const Slot slot = slots_[at];
+    if (slot.node == 0) return 0;
+    if (slot.hash == hash && nodes_[slot.node].parent == parent && is_step(nodes_[slot.node], step))
+      return slot.node;
+  }
+}
+
+void StateTree::index_child(Index node) {
+  if (2 * ++indexed_ > slots_.size()) {
+    std::vector<Slot> old(std::max<std::size_t>(64, 2 * slots_.size()));
+    old.swap(slots_);
+    for (const Slot& slot : old) {
+      if (slot.node != 0) insert(slot);
+    }
+  }
+  const Node& self = nodes_[node];
+  insert({hash_of(self.parent, {self.step, nodes_[self.parent].kind == Kind::list}), node});
+}
+
+void StateTree::insert(Slot entry) {
+  const std::size_t mask = slots_.size() - 1;
+  std::size_t at = entry.hash & mask;
+  while (slots_[at].node != 0) at = (at + 1) & mask;
+  slots_[at] = entry;
 }
 
 void StateTree::collide(std::uint32_t node, std::uint32_t entry) const {

@@ -33,8 +33,8 @@ class StateTree {
     Kind kind;
     std::uint32_t entry;  // that made it
     Index parent = 0;
-    std::uint32_t hash = 0;  // of parent and step
-    std::int64_t step = 0;   // key (StringId) or position under the parent
+    std::uint32_t child_count = 0;
+    std::int64_t step = 0;  // key (StringId) or position under the parent
     Index first_child = 0, last_child = 0, next_sibling = 0;
     std::int64_t list_length = 0;  // of a list
   };
@@ -45,13 +45,23 @@ class StateTree {
     std::vector<pickle::Value> items;  // of the containers that are being built, innermost last
   };
 
+  // Where a child of a wide container is, in open hashing by parent and step.
+  struct Slot {
+    std::uint32_t hash;
+    Index node;  // 0: free
+  };
+
   Index child(Index parent, PathStep step, Kind kind, std::uint32_t entry);
-  Index find_child(Index parent, PathStep step, std::uint32_t hash) const;
-  bool is_child(Index node, Index parent, PathStep step) const;
-  Index add_child(Index parent, const Node& node);
+  bool is_wide(const Node& container) const;
+  bool is_step(const Node& node, PathStep step) const;
+  Index find_child(Index parent, PathStep step) const;
+  Index add_child(const Node& node);
   void pad_list(Index list, std::int64_t position, std::uint32_t entry);
+
   std::uint32_t hash_of(Index parent, PathStep step) const;
-  void insert_slot(Index node);
+  Index find_slot(Index parent, PathStep step) const;
+  void index_child(Index node);
+  void insert(Slot entry);
   [[noreturn]] void collide(Index node, std::uint32_t entry) const;
   pickle::Value build_node(Index node, Values& values) const;
   pickle::Value build_dict(const Node& self, Values& values) const;
@@ -61,7 +71,8 @@ class StateTree {
   bool flat_;
   std::uint64_t padding_left_;
   std::vector<Node> nodes_;
-  std::vector<Index> slots_;  // open hashing by Node::hash; 0: free
+  std::vector<Slot> slots_;  // a power of two of them, at least half of them free
+  std::size_t indexed_ = 0;
 };
 
 }  // namespace cairn::torch_file
