@@ -16,6 +16,7 @@
 #include "checkpoint/process_memory.hpp"
 #include "checkpoint/small_file.hpp"
 #include "engine/kernel_copy.hpp"
+#include "engine/storage_crc.hpp"
 #include "engine/transfer.hpp"
 #include "formats/dcp/source.hpp"
 #include "formats/layouts.hpp"

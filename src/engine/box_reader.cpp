@@ -39,10 +39,10 @@ void BoxReader::read(const ChunkPlace& place, std::uint64_t byte_offset, std::ve
 
 void BoxReader::read_sorted(const ChunkPlace& place, std::uint64_t byte_offset, std::span<const CopyDim> dims,
                             std::byte* target) {
-  if (dims.empty()) return source_.read(place, byte_offset, {target, element_bytes_});
+  if (dims.empty()) return source_.read(place.file, byte_offset, {target, element_bytes_});
   const CopyDim& outer = dims[0];
   const auto run_bytes = static_cast<std::uint64_t>(dims.back().size) * element_bytes_;
-  if (dims.size() == 1 && is_run(outer)) return source_.read(place, byte_offset, {target, run_bytes});
+  if (dims.size() == 1 && is_run(outer)) return source_.read(place.file, byte_offset, {target, run_bytes});
   const bool long_runs = is_run(dims.back()) && run_bytes >= kDirectRunBytes;
   if (!long_runs && fits_scratch(dims)) return read_span(place, byte_offset, dims, target, span_bytes(dims));
 
@@ -76,7 +76,7 @@ std::uint64_t BoxReader::span_bytes(std::span<const CopyDim> dims) const {
 
 void BoxReader::read_span(const ChunkPlace& place, std::uint64_t byte_offset, std::span<const CopyDim> dims,
                           std::byte* target, std::uint64_t span_bytes) {
-  source_.read(place, byte_offset, scratch_.first(span_bytes));
+  source_.read(place.file, byte_offset, scratch_.first(span_bytes));
   strided_copy(target, scratch_.data(), dims, element_bytes_);
 }
 

@@ -12,7 +12,8 @@
 namespace cairn {
 
 std::vector<CrcPiece> join_pieces(std::vector<CrcPiece> pieces) {
-  std::ranges::sort(pieces, {}, [](const CrcPiece& p) { return std::tuple(p.of, p.begin); });
+  const auto place = [](const CrcPiece& p) { return std::tuple(p.of, p.begin); };
+  if (!std::ranges::is_sorted(pieces, {}, place)) std::ranges::sort(pieces, {}, place);
   std::vector<CrcPiece> joined;
   for (const CrcPiece& piece : pieces) {
     if (!joined.empty() && joined.back().of == piece.of &&

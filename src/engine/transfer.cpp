@@ -17,6 +17,7 @@
 
 #include "cairn/error.hpp"
 #include "engine/kernel_copy.hpp"
+#include "engine/storage_crc.hpp"
 #include "engine/window_filler.hpp"
 
 namespace cairn {

@@ -7,41 +7,22 @@
 #include "base/crc32.hpp"
 #include "base/fail.hpp"
 #include "base/text.hpp"
+#include "engine/storage_crc.hpp"
 #include "plan/linear.hpp"
 
 namespace cairn {
 namespace {
 
 constexpr std::size_t kRecentIndices = 16;
+constexpr std::uint64_t kFewChunks = 8;  // are looked at one by one
 
 ByteRange clip(ByteRange range, ByteRange window) {
   const auto begin = std::clamp(range.begin, window.begin, window.end);
   return {begin, std::clamp(range.end, begin, window.end)};
 }
 
-std::span<std::byte> part(std::span<std::byte> buffer, ByteRange window, ByteRange range) {
+std::span<std::byte> piece(std::span<std::byte> buffer, ByteRange window, ByteRange range) {
   return buffer.subspan(range.begin - window.begin, range.size());
-}
-
-bool is_run(std::span<const CopyDim> dims) {
-  std::int64_t expected = 1;
-  for (std::size_t d = dims.size(); d-- > 0;) {
-    if (dims[d].size != 1 && dims[d].target_stride != expected) return false;
-    expected *= dims[d].size;
-  }
-  return true;
-}
-
-std::uint64_t element_total(std::span<const CopyDim> dims) {
-  std::uint64_t count = 1;
-  for (const CopyDim& dim : dims) count *= static_cast<std::uint64_t>(dim.size);
-  return count;
-}
-
-std::int64_t dot(std::span<const std::int64_t> a, std::span<const std::int64_t> b) {
-  std::int64_t sum = 0;
-  for (std::size_t d = 0; d < a.size(); ++d) sum += a[d] * b[d];
-  return sum;
 }
 
 }  // namespace
@@ -56,6 +37,16 @@ std::shared_ptr<const ChunkIndex> ChunkIndices::of(std::uint32_t tensor) {
   return recent_[tensor] = std::make_shared<const ChunkIndex>(catalog_.shape(row), chunks.size(), box_at);
 }
 
+void WindowFiller::Part::add_run(std::uint64_t at, std::uint64_t bytes, std::uint32_t crc) {
+  if (run_bytes != at) broken = true;
+  run_crc = run_bytes == 0 ? crc : crc32_combine(run_crc, crc, bytes);
+  run_bytes += bytes;
+}
+
+std::uint32_t WindowFiller::Part::crc() const {
+  return !broken && run_bytes == into.size() ? run_crc : crc32(into);
+}
+
 WindowFiller::WindowFiller(Source& source, const OutputLayout& layout,
                            std::span<const RecordContent> contents, ChunkIndices& indices,
                            std::span<std::byte> scratch, bool verify_source)
@@ -65,140 +56,188 @@ WindowFiller::WindowFiller(Source& source, const OutputLayout& layout,
       indices_(indices),
       scratch_(scratch),
       verify_source_(verify_source),
-      reader_(source, scratch) {}
+      reader_(source, scratch),
+      small_items_(source, scratch),
+      locator_(source.item_locator()) {}
 
 void WindowFiller::fill(ByteRange window, std::span<std::byte> buffer, PassedBytes& passed) {
   passed_ = &passed;
+  parts_.clear();
   for (std::uint64_t record = layout_.record_at(window.begin); record < layout_.record_count(); ++record) {
     if (layout_.extent(record).begin >= window.end) break;
-    fill_front(record, window, buffer);
-    const std::uint32_t crc = fill_payload(record, window, buffer);
-    fill_back(record, window, buffer, crc);
+    open_part(record, window, buffer);
+    fill_front(parts_.back(), window, buffer);
+    fill_payload(static_cast<std::uint32_t>(parts_.size() - 1));
   }
+  small_items_.visit_all([this](const SmallItems::Wanted& wanted, std::span<const std::byte> item) {
+    copy_small_chunk(wanted, item);
+  });
+  for (const Part& part : parts_) finish(part, window, buffer);
 }
 
-void WindowFiller::fill_front(std::uint64_t record, ByteRange window, std::span<std::byte> buffer) {
-  const ByteRange front{layout_.extent(record).begin, layout_.payload(record).begin};
+// --- records ----------------------------------------------------------------------------------------------
+
+void WindowFiller::open_part(std::uint64_t record, ByteRange window, std::span<std::byte> buffer) {
+  const ByteRange payload = layout_.payload(record), here = clip(payload, window);
+  parts_.push_back({record, layout_.extent(record), payload, here, piece(buffer, window, here)});
+}
+
+void WindowFiller::fill_front(const Part& part, ByteRange window, std::span<std::byte> buffer) {
+  const ByteRange front{part.extent.begin, part.payload.begin};
   const ByteRange here = clip(front, window);
   if (here.size() == 0) return;
-  if (here.size() == front.size()) return layout_.write_front(record, part(buffer, window, here));
+  if (here.size() == front.size()) return layout_.write_front(part.record, piece(buffer, window, here));
   std::vector<std::byte> whole(front.size());
-  layout_.write_front(record, whole);
-  std::memcpy(part(buffer, window, here).data(), whole.data() + (here.begin - front.begin), here.size());
+  layout_.write_front(part.record, whole);
+  std::memcpy(piece(buffer, window, here).data(), whole.data() + (here.begin - front.begin), here.size());
 }
 
-void WindowFiller::fill_back(std::uint64_t record, ByteRange window, std::span<std::byte> buffer,
-                             std::uint32_t crc) {
-  const ByteRange extent = layout_.extent(record);
-  const ByteRange back{layout_.payload(record).end, extent.end};
-  const ByteRange here = clip(back, window);
-  if (here.size() == 0) return;
-  const bool whole_record = extent.begin >= window.begin && extent.end <= window.end;
+void WindowFiller::fill_payload(std::uint32_t index) {
+  const Part& part = parts_[index];
+  if (part.into.empty()) return;
+  const RecordContent& content = contents_[part.record];
+  if (content.is_tensor) return fill_tensor(index, source_.catalog().tensors()[content.tensor]);
+  source_.read(content.file, content.byte_offset + (part.here.begin - part.payload.begin), part.into);
+}
+
+void WindowFiller::finish(const Part& part, ByteRange window, std::span<std::byte> buffer) {
+  const std::uint32_t crc = part.into.empty() ? 0 : part.crc();
+  if (!part.into.empty()) {
+    passed_->written.push_back({part.record, part.here.begin - part.payload.begin, part.here.size(), crc});
+  }
+  const ByteRange back = clip({part.payload.end, part.extent.end}, window);
+  if (back.size() == 0) return;
+  const bool whole_record = part.extent.begin >= window.begin && part.extent.end <= window.end;
   if (whole_record)
-    layout_.write_back(record, crc, part(buffer, window, here));
+    layout_.write_back(part.record, crc, piece(buffer, window, back));
   else
-    std::ranges::fill(part(buffer, window, here), std::byte{0});
+    std::ranges::fill(piece(buffer, window, back), std::byte{0});
 }
 
-std::uint32_t WindowFiller::fill_payload(std::uint64_t record, ByteRange window,
-                                         std::span<std::byte> buffer) {
-  const ByteRange payload = layout_.payload(record);
-  const ByteRange here = clip(payload, window);
-  if (here.size() == 0) return 0;
-  const auto into = part(buffer, window, here);
-  run_ = {};
-  fill_content(contents_[record], here.begin - payload.begin, into);
-  const bool from_runs = !run_.broken && run_.bytes == into.size();
-  const std::uint32_t crc = from_runs ? run_.crc : crc32(into);
-  passed_->written.push_back({record, here.begin - payload.begin, here.size(), crc});
-  return crc;
+// --- tensors ----------------------------------------------------------------------------------------------
+
+ElementRun WindowFiller::run_of(const Part& part, const TensorInfo& tensor) const {
+  const std::uint64_t element_bytes = element_size(tensor.dtype);
+  const auto first = static_cast<std::int64_t>((part.here.begin - part.payload.begin) / element_bytes);
+  const auto count = static_cast<std::int64_t>(part.into.size() / element_bytes);
+  return {source_.catalog().shape(tensor), element_bytes, first, first + count, part.into.data()};
 }
 
-void WindowFiller::fill_content(const RecordContent& content, std::uint64_t begin,
-                                std::span<std::byte> into) {
-  if (content.is_tensor) return fill_tensor(content.tensor, begin, into);
-  source_.read(content.file, content.byte_offset + begin, into);
-}
-
-void WindowFiller::fill_tensor(std::uint32_t index, std::uint64_t begin, std::span<std::byte> into) {
+void WindowFiller::fill_tensor(std::uint32_t index, const TensorInfo& tensor) {
+  Part& part = parts_[index];
+  const std::uint32_t tensor_index = contents_[part.record].tensor;
   const Catalog& catalog = source_.catalog();
-  const TensorInfo& tensor = catalog.tensors()[index];
-  const std::uint64_t element = element_size(tensor.dtype);
-  const auto first = static_cast<std::int64_t>(begin / element);
-  const auto last = static_cast<std::int64_t>((begin + into.size()) / element);
-  const auto chunks = tensor.chunk_count > 1 ? indices_.of(index) : nullptr;
-  for_each_box(catalog.shape(tensor), first, last, [&](BoxView wanted) {
-    if (!chunks) return copy_chunk(tensor, tensor.first_chunk, wanted, first, into.data());
-    chunks->for_each_overlap(wanted, [&](std::size_t i) {
-      copy_chunk(tensor, tensor.first_chunk + i, wanted, first, into.data());
-    });
+  const ElementRun run = run_of(part, tensor);
+  const auto copy = [&](std::uint64_t chunk, BoxView wanted) {
+    if (const auto item = source_.small_item(chunk))
+      small_items_.want({*item, chunk, tensor_index, index});
+    else
+      copy_large_chunk(part, tensor, chunk, wanted);
+  };
+  const auto many = tensor.chunk_count > kFewChunks ? indices_.of(tensor_index) : nullptr;
+  for_each_box(run.shape, run.first, run.last, [&](BoxView wanted) {
+    if (many) {
+      return many->for_each_overlap(wanted, [&](std::size_t i) { copy(tensor.first_chunk + i, wanted); });
+    }
+    for (std::uint64_t i = 0; i < tensor.chunk_count; ++i) {
+      const std::uint64_t chunk = tensor.first_chunk + i;
+      if (overlaps(catalog.box(tensor, catalog.chunks()[chunk]), wanted)) copy(chunk, wanted);
+    }
   });
 }
 
-// `into` holds the tensor's elements from `first_element` on, row-major.
-void WindowFiller::copy_chunk(const TensorInfo& tensor, std::uint64_t chunk, BoxView wanted,
-                              std::int64_t first_element, std::byte* into) {
+// Whether one reading of the chunk's elements is a reading of the whole storage, which has a CRC.
+bool WindowFiller::is_comparable(const ChunkPlace& place, BoxView stored, std::uint64_t element_bytes) const {
+  return verify_source_ && place.storage_crc != 0 &&
+         place.storage_bytes == static_cast<std::uint64_t>(element_count(stored.sizes)) * element_bytes;
+}
+
+// --- large chunks: read where they are needed --------------------------------------------------------------
+
+void WindowFiller::copy_large_chunk(Part& part, const TensorInfo& tensor, std::uint64_t chunk,
+                                    BoxView wanted) {
   const Catalog& catalog = source_.catalog();
   const BoxView stored = catalog.box(tensor, catalog.chunks()[chunk]);
   const auto place = source_.locate(tensor, chunk);
-  const auto element = element_size(tensor.dtype);
-  const auto target_strides = contiguous_strides(catalog.shape(tensor));
-  Box shared;
-  intersect(wanted, stored, shared);
-  std::vector<CopyDim> dims(shared.sizes.size());
-  std::int64_t source_first = 0;
-  for (std::size_t d = 0; d < dims.size(); ++d) {
-    dims[d] = {shared.sizes[d], place->strides[d], target_strides[d]};
-    source_first += (shared.offsets[d] - stored.offsets[d]) * place->strides[d];
-  }
-  const bool has_crc = verify_source_ && place->storage_crc != 0;
-  const bool in_pieces = place->row_major && place->item.empty();
-  const bool chunk_begins = std::ranges::equal(shared.offsets, stored.offsets);
-  const auto target_byte =
-      static_cast<std::uint64_t>(dot(shared.offsets, target_strides) - first_element) * element;
-  const std::uint64_t byte_offset = place->first_byte + static_cast<std::uint64_t>(source_first) * element;
+  const ElementRun run = run_of(part, tensor);
+  share(run, wanted, stored, *place, shared_);
   with_context([&] { return fmt::format("'{}'", escape_name(catalog.name(tensor))); },
                [&] {
-                 if (place->row_major) {
-                   copy_row_major(*place, chunk, byte_offset, dims, into + target_byte, target_byte, element);
-                 } else {
-                   run_.broken = true;
-                   reader_.read(*place, byte_offset, std::move(dims), into + target_byte, element);
-                 }
+                 if (place->row_major) return copy_row_major(part, *place, chunk, run);
+                 part.broken = true;
+                 reader_.read(*place, shared_.from_byte, shared_.dims, run.into + shared_.to_byte,
+                              run.element_bytes);
                });
   // one of the windows that hold parts of the chunk compares it, the one with its first element
-  const bool complete =
-      place->storage_bytes == static_cast<std::uint64_t>(element_count(stored.sizes)) * element;
-  if (has_crc && !in_pieces && chunk_begins && complete) compare_at_once(tensor, chunk, *place);
+  if (!place->row_major && shared_.has_first && is_comparable(*place, stored, run.element_bytes))
+    compare_at_once(tensor, chunk, *place);
 }
 
 // A box that a run of the output shares with a row-major chunk is one run of the chunk's storage, at most as
 // long as the window.
-void WindowFiller::copy_row_major(const ChunkPlace& place, std::uint64_t chunk, std::uint64_t byte_offset,
-                                  std::span<const CopyDim> dims, std::byte* into, std::uint64_t target_byte,
-                                  std::uint64_t element) {
-  const std::uint64_t bytes = element_total(dims) * element;
-  const bool straight = is_run(dims);
+void WindowFiller::copy_row_major(Part& part, const ChunkPlace& place, std::uint64_t chunk,
+                                  const ElementRun& run) {
+  const std::uint64_t bytes = shared_.element_count() * run.element_bytes;
+  std::byte* into = run.into + shared_.to_byte;
+  const bool straight = shared_.is_run();
   const std::span<std::byte> target = straight ? std::span(into, bytes) : scratch_.first(bytes);
-  source_.read(place, byte_offset, target);
-  if (!straight) strided_copy(into, target.data(), dims, element);
-  const bool in_pieces = verify_source_ && place.storage_crc != 0 && place.item.empty();
-  if (!in_pieces) {
-    run_.broken = true;
+  source_.read(place.file, shared_.from_byte, target);
+  if (!straight) strided_copy(into, target.data(), shared_.dims, run.element_bytes);
+  if (!verify_source_ || place.storage_crc == 0) {
+    part.broken = true;
     return;
   }
   const std::uint32_t crc = crc32(target);
-  passed_->read.push_back({chunk, byte_offset - place.storage_begin, bytes, crc});
+  passed_->read.push_back({chunk, shared_.from_byte - place.storage_begin, bytes, crc});
   if (straight)
-    add_run(target_byte, bytes, crc);
+    part.add_run(shared_.to_byte, bytes, crc);
   else
-    run_.broken = true;
+    part.broken = true;
 }
 
-void WindowFiller::add_run(std::uint64_t target_byte, std::uint64_t bytes, std::uint32_t crc) {
-  if (run_.bytes != target_byte) run_.broken = true;
-  run_.crc = run_.bytes == 0 ? crc : crc32_combine(run_.crc, crc, bytes);
-  run_.bytes += bytes;
+void WindowFiller::compare_at_once(const TensorInfo& tensor, std::uint64_t chunk, const ChunkPlace& place) {
+  std::uint32_t crc = 0;
+  for (std::uint64_t at = 0; at < place.storage_bytes;) {
+    const auto next = scratch_.first(std::min<std::uint64_t>(scratch_.size(), place.storage_bytes - at));
+    source_.read(place.file, place.storage_begin + at, next);
+    crc = crc32(next, crc);
+    at += next.size();
+  }
+  compare_storage(source_.catalog(), tensor, chunk, place, crc);
+  passed_->verified_bytes += place.storage_bytes;
+}
+
+// --- small chunks: their items are in memory
+// -----------------------------------------------------------------
+
+void WindowFiller::copy_small_chunk(const SmallItems::Wanted& wanted, std::span<const std::byte> item) {
+  const Catalog& catalog = source_.catalog();
+  const TensorInfo& tensor = catalog.tensors()[wanted.tensor];
+  const BoxView stored = catalog.box(tensor, catalog.chunks()[wanted.chunk]);
+  const ChunkPlace& place = locator_->locate(tensor, wanted.chunk, item);
+  Part& part = parts_[wanted.part];
+  const ElementRun run = run_of(part, tensor);
+  const auto at = [&](std::uint64_t byte_offset) { return item.data() + (byte_offset - wanted.item.begin); };
+
+  const bool whole_tensor = std::ranges::equal(stored.sizes, run.shape);
+  bool has_first = false;
+  if (whole_tensor && place.row_major) {
+    const auto skipped = static_cast<std::uint64_t>(run.first) * run.element_bytes;
+    std::memcpy(run.into, at(place.first_byte + skipped), run.bytes());
+    has_first = run.first == 0;
+  } else {
+    for_each_box(run.shape, run.first, run.last, [&](BoxView box) {
+      if (!share(run, box, stored, place, shared_)) return;
+      strided_copy(run.into + shared_.to_byte, at(shared_.from_byte), shared_.dims, run.element_bytes);
+      has_first = has_first || shared_.has_first;
+    });
+    part.broken = true;
+  }
+  if (!has_first || !is_comparable(place, stored, run.element_bytes)) return;
+  const std::uint32_t crc = crc32({at(place.storage_begin), place.storage_bytes});
+  compare_storage(catalog, tensor, wanted.chunk, place, crc);
+  passed_->verified_bytes += place.storage_bytes;
+  if (!part.broken && run.bytes() == place.storage_bytes) part.add_run(0, run.bytes(), crc);
 }
 
 }  // namespace cairn

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Composes one window of an output in memory: fronts, payloads, backs. Local; one object per thread.
+//
+// Large chunks are copied while the records are gone through; small ones after that, all of the window in the
+// order of their files, so that neighbours are read together. The records' CRCs come last.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +15,8 @@
 
 #include "engine/box_reader.hpp"
 #include "engine/crc_pieces.hpp"
+#include "engine/shared_box.hpp"
+#include "engine/small_items.hpp"
 #include "formats/output_layout.hpp"
 #include "formats/record_content.hpp"
 #include "formats/source.hpp"
@@ -43,6 +48,7 @@ class WindowFiller {
   /// All arguments outlive the filler. `contents[r]` is the payload of the layout's record r. With
   /// `verify_source` the storages of the chunks that are read are compared with their CRCs where they have
   /// one: at once when an item is small or not row-major, else through the pieces in PassedBytes::read.
+  /// `scratch` is as long as the longest window.
   WindowFiller(Source& source, const OutputLayout& layout, std::span<const RecordContent> contents,
                ChunkIndices& indices, std::span<std::byte> scratch, bool verify_source);
 
@@ -51,24 +57,35 @@ class WindowFiller {
   void fill(ByteRange window, std::span<std::byte> buffer, PassedBytes& passed);
 
  private:
-  // The CRC of a payload part put together from the runs that filled it in order; broken when they did not.
-  struct RunCrc {
-    std::uint64_t bytes = 0;
-    std::uint32_t crc = 0;
+  // What the window holds of a record's payload. Its CRC is put together from the runs that filled it in
+  // order; broken when they did not.
+  struct Part {
+    std::uint64_t record;
+    ByteRange extent, payload;  // of the whole record
+    ByteRange here;             // of the payload
+    std::span<std::byte> into;
+    std::uint64_t run_bytes = 0;
+    std::uint32_t run_crc = 0;
     bool broken = false;
+
+    void add_run(std::uint64_t at, std::uint64_t bytes, std::uint32_t crc);
+    std::uint32_t crc() const;
   };
-  void fill_front(std::uint64_t record, ByteRange window, std::span<std::byte> buffer);
-  void fill_back(std::uint64_t record, ByteRange window, std::span<std::byte> buffer, std::uint32_t crc);
-  std::uint32_t fill_payload(std::uint64_t record, ByteRange window, std::span<std::byte> buffer);
-  void fill_content(const RecordContent& content, std::uint64_t begin, std::span<std::byte> into);
-  void fill_tensor(std::uint32_t tensor, std::uint64_t begin, std::span<std::byte> into);
-  void copy_chunk(const TensorInfo& tensor, std::uint64_t chunk, BoxView wanted, std::int64_t first_element,
-                  std::byte* into);
-  void copy_row_major(const ChunkPlace& place, std::uint64_t chunk, std::uint64_t byte_offset,
-                      std::span<const CopyDim> dims, std::byte* into, std::uint64_t target_byte,
-                      std::uint64_t element);
-  void add_run(std::uint64_t target_byte, std::uint64_t bytes, std::uint32_t crc);
+
+  void open_part(std::uint64_t record, ByteRange window, std::span<std::byte> buffer);
+  void fill_front(const Part& part, ByteRange window, std::span<std::byte> buffer);
+  void fill_payload(std::uint32_t part);
+  void fill_tensor(std::uint32_t part, const TensorInfo& tensor);
+  void finish(const Part& part, ByteRange window, std::span<std::byte> buffer);
+  ElementRun run_of(const Part& part, const TensorInfo& tensor) const;
+
+  void copy_large_chunk(Part& part, const TensorInfo& tensor, std::uint64_t chunk, BoxView wanted);
+  void copy_row_major(Part& part, const ChunkPlace& place, std::uint64_t chunk, const ElementRun& run);
   void compare_at_once(const TensorInfo& tensor, std::uint64_t chunk, const ChunkPlace& place);
+
+  void copy_small_chunk(const SmallItems::Wanted& wanted, std::span<const std::byte> item);
+
+  bool is_comparable(const ChunkPlace& place, BoxView stored, std::uint64_t element_bytes) const;
 
   Source& source_;
   const OutputLayout& layout_;
@@ -77,14 +94,11 @@ class WindowFiller {
   std::span<std::byte> scratch_;
   bool verify_source_;
   BoxReader reader_;
+  SmallItems small_items_;
+  std::unique_ptr<ItemLocator> locator_;
   PassedBytes* passed_ = nullptr;  // during fill()
-  RunCrc run_;
+  std::vector<Part> parts_;        // of the window that is filled
+  SharedBox shared_;
 };
-
-/// Joined pieces of storages: those that cover a whole storage are compared with its CRC and taken out,
-/// `verified` counts their bytes; what is left belongs to storages that others read the rest of. Throws
-/// corrupt, naming tensor, chunk, file and offset.
-std::vector<CrcPiece> compare_storages(Source& source, std::vector<CrcPiece> pieces,
-                                       std::uint64_t& verified_bytes);
 
 }  // namespace cairn

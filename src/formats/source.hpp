@@ -5,11 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "cairn/metadata.hpp"
 #include "cairn/storage.hpp"
+#include "plan/merged_read.hpp"
 
 namespace cairn {
 
@@ -25,9 +27,16 @@ struct ChunkPlace {
   std::uint32_t storage_crc = 0;
   /// The elements fill the storage, in row-major order.
   bool row_major = false;
-  /// The item's bytes, when it was small enough to be read whole with its head; they begin at item_offset.
-  std::vector<std::byte> item;
-  std::uint64_t item_offset = 0;
+};
+
+/// Finds places in items that are in memory. One object per thread.
+class ItemLocator {
+ public:
+  virtual ~ItemLocator() = default;
+  /// As Source::locate. `item` holds the bytes of Source::small_item(chunk), and with them all that the place
+  /// speaks of. The place is valid until the next call.
+  virtual const ChunkPlace& locate(const TensorInfo& tensor, std::uint64_t chunk,
+                                   std::span<const std::byte> item) = 0;
 };
 
 /// A checkpoint that is read. All calls may come from many threads at once.
@@ -36,13 +45,16 @@ class Source {
   virtual ~Source() = default;
 
   virtual const Catalog& catalog() const = 0;
+  /// The bytes of a non-empty chunk's item, where they are so few that head and payload are best read at
+  /// once, together with those of its neighbours; nullopt for others.
+  virtual std::optional<FileRange> small_item(std::uint64_t chunk) const = 0;
+  /// For the chunks that have a small_item. The source outlives it.
+  virtual std::unique_ptr<ItemLocator> item_locator() = 0;
   /// The place of a non-empty chunk (index into catalog().chunks(), of that tensor). Throws corrupt when the
   /// stored head contradicts the catalogue, naming tensor, file and offset.
   virtual std::shared_ptr<const ChunkPlace> locate(const TensorInfo& tensor, std::uint64_t chunk) = 0;
   /// Reads `into.size()` bytes at `byte_offset` of a file of the catalogue.
   virtual void read(std::uint32_t file, std::uint64_t byte_offset, std::span<std::byte> into) = 0;
-  /// The same within a chunk's place: served from its item where that was read whole.
-  void read(const ChunkPlace& place, std::uint64_t byte_offset, std::span<std::byte> into);
   /// Has the kernel copy bytes of a file of the catalogue into `output`, as File::copy_from; counted as read.
   virtual std::uint64_t copy(std::uint32_t file, std::uint64_t byte_offset, std::uint64_t bytes, File& output,
                              std::uint64_t output_offset) = 0;

@@ -101,7 +101,8 @@ std::optional<TilingFault> pairwise_fault(std::span<const std::int64_t> shape, s
 
 std::optional<TilingFault> find_tiling_fault(std::span<const std::int64_t> shape, std::size_t count,
                                              const BoxAt& box_at) {
-  if (element_count(shape) == 0 || ChunkGrid::find(shape, count, box_at)) return std::nullopt;
+  const bool whole_tensor = count == 1 && std::ranges::equal(box_at(0).sizes, shape);
+  if (whole_tensor || element_count(shape) == 0 || ChunkGrid::find(shape, count, box_at)) return std::nullopt;
   const auto dims = cut_dimensions(shape, count, box_at);
   if (dims.size() > kMaxCornerDims) {
     if (count <= kMaxPairwiseBoxes) return pairwise_fault(shape, count, box_at);

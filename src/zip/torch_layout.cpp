@@ -2,7 +2,6 @@
 #include "zip/torch_layout.hpp"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <functional>
 
@@ -48,13 +47,7 @@ void write_zip64_field(const RecordPlace& place, std::uint64_t compressed_size, 
   if (wide(place.header_offset)) out.write(place.header_offset);
 }
 
-void fill(char value, std::uint64_t count, ByteWriter& out) {
-  std::array<char, 64> block;
-  block.fill(value);
-  for (; count > block.size(); count -= block.size()) out.text({block.data(), block.size()});
-  out.text({block.data(), static_cast<std::size_t>(count)});
-}
-void write_zeros(std::uint64_t count, ByteWriter& out) { fill('\0', count, out); }
+void write_zeros(std::size_t count, ByteWriter& out) { out.fill(std::byte{0}, count); }
 
 std::uint64_t combine(std::uint64_t seed, std::uint64_t value) {
   return seed ^ (value + 0x9e3779b9 + (seed << 6) + (seed >> 2));
@@ -94,7 +87,7 @@ void write_local_header(std::string_view name, const RecordPlace& place, ByteWri
   write_zip64_field(place, 0, out);
   out.write(kPadField);
   out.write(static_cast<std::uint16_t>(pad));
-  fill('Z', pad, out);
+  out.fill(std::byte{'Z'}, pad);
 }
 
 void write_descriptor(const RecordPlace& place, std::uint32_t crc, ByteWriter& out) {
@@ -159,13 +152,13 @@ void write_end(std::uint64_t directory_offset, std::uint64_t directory_size, std
 }
 
 void SerializationId::add(std::string_view record_name, std::uint32_t crc, std::uint64_t size) {
-  names_.emplace(record_name);
+  names_.insert({std::hash<std::string_view>{}(record_name), names_.size()});
   if (size > 0) crcs_ = combine(crcs_, crc);
 }
 
 std::string SerializationId::digits() const {
   std::uint64_t names = 0;
-  for (const std::string& name : names_) names = combine(names, std::hash<std::string>{}(name));
+  for (const Name& name : names_) names = combine(names, name.hash);
   return fmt::format("{:020}{:020}", names, crcs_);
 }
 

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory_resource>
 #include <string>
 #include <string_view>
 #include <unordered_set>
@@ -51,17 +52,28 @@ void write_end(std::uint64_t directory_offset, std::uint64_t directory_size, std
                ByteWriter& out);
 
 /// The content of the last record, `.data/serialization_id`: two numbers of 20 digits. The first depends on
-/// the iteration order of a libstdc++ hash set, which torch happens to use.
+/// the iteration order of a libstdc++ hash set of names, which torch happens to use; the set here has the
+/// same order, which follows from hashes and the order of insertion alone.
 class SerializationId {
  public:
-  /// Every record before the id itself, in writing order, by its name without "archive/". Records without
-  /// bytes don't count in the second number.
+  /// Every record before the id itself, once, in writing order, by its name without "archive/". Records
+  /// without bytes don't count in the second number.
   void add(std::string_view record_name, std::uint32_t crc, std::uint64_t size);
 
   std::string digits() const;
 
  private:
-  std::unordered_set<std::string> names_;
+  // A name, by its std::hash and its number: names differ.
+  struct Name {
+    std::size_t hash, number;
+    bool operator==(const Name& other) const { return number == other.number; }
+  };
+  struct NameHash {
+    std::size_t operator()(const Name& name) const noexcept { return name.hash; }
+  };
+
+  std::pmr::monotonic_buffer_resource nodes_;
+  std::pmr::unordered_set<Name, NameHash> names_{&nodes_};
   std::uint64_t crcs_ = 0;
 };
 

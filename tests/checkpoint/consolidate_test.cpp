@@ -231,6 +231,74 @@ TEST(Consolidate, AnItemThatContradictsTheMetadataIsNamed) {
   EXPECT_EQ(run.left(), (std::vector<std::string>{"other", "source"}));
 }
 
+// Many small tensors, their items interleaved over three files as a round robin saves them.
+void write_small_tensors(const TempDir& dir, int count) {
+  DcpFixture fixture;
+  for (int i = 0; i < count; ++i) {
+    const std::string file = "__" + std::to_string(i % 3) + "_0.distcp";
+    fixture.add({"t" + std::to_string(i), DType::int32, {100}, {{{{0}, {100}}, file}}});
+  }
+  fixture.write(dir, "source");
+}
+
+TEST(Consolidate, SmallTensorsCostFewReads) {
+  Trial run;
+  write_small_tensors(run.dir, 600);
+  FaultyFileSystem files(posix_file_system());
+  run.options.threads = 1;
+  const auto report = run.go(files);
+  EXPECT_LE(files.count(Operation::read).calls, 60u);
+  EXPECT_EQ(report.verified_bytes, 600u * 400);
+  const std::string file = run.dir.read("out.pth");
+  for (const std::size_t i : {0u, 299u, 599u})
+    EXPECT_TRUE(storage_of(file, i) == expected_payload({"", DType::int32, {100}, {}}));
+}
+
+TEST(Consolidate, SmallChunksAndLargeOnesMeetInOneTensor) {
+  Trial run;
+  std::vector<FixtureChunk> chunks;
+  for (const std::int64_t from : {0, 7, 60000, 60013}) {
+    const std::int64_t to = from == 0 ? 7 : from == 7 ? 60000 : from == 60000 ? 60013 : 60100;
+    chunks.push_back({{{from}, {to - from}}});
+  }
+  const Shape square{300, 300};
+  auto columns =
+      split(square, 1, 300);  // too many to be looked at one by one; of the first the band is large
+  for (auto& chunk : columns) chunk.file = "__0_0.distcp";
+  expect_tensors(run, {{"mixed", DType::int32, {60100}, chunks}, {"columns", DType::int16, square, columns}});
+}
+
+TEST(Consolidate, ADamagedItemAmongMergedOnesIsNamedExactly) {
+  Trial run;
+  write_small_tensors(run.dir, 600);
+  const std::string shard = run.dir.read("source/__1_0.distcp");
+  const std::uint64_t item_bytes = shard.size() / 200, begin = 66 * item_bytes;  // of t199
+  ASSERT_EQ(shard.size() % 200, 0u);
+  const std::string value(
+      reinterpret_cast<const char*>(expected_payload({"", DType::int32, {100}, {}}).data()), 400);
+  const std::uint64_t payload = shard.find(value, begin), pickle = shard.find("_rebuild_tensor_v2", begin);
+  const std::string where = "__1_0.distcp at byte ";
+  struct Damage {
+    std::uint64_t at;
+    std::string found;
+  };
+  for (const auto& [at, found] :
+       {Damage{payload + 200, where + std::to_string(payload) + ": its 400 bytes"},
+        Damage{pickle, where + std::to_string(begin) + ": record 'archive/data.pkl' has CRC-32"},
+        Damage{begin, where + std::to_string(begin) + ": no torch.save archive"},
+        Damage{begin + item_bytes - 22, where + std::to_string(begin) + ": no zip end record"}}) {
+    FaultyFileSystem files(posix_file_system());
+    InjectedFault fault{.operation = Operation::read, .path_contains = "__1_0"};
+    fault.flip_bit_of_byte = at;
+    files.inject(fault);
+    const Error error = failure_of([&] { run.go(files); });
+    EXPECT_EQ(error.kind(), ErrorKind::corrupt);
+    EXPECT_TRUE(contains(error, "'t199'")) << error.what();
+    EXPECT_TRUE(contains(error, found)) << error.what();
+    EXPECT_EQ(run.left(), (std::vector<std::string>{"source"}));
+  }
+}
+
 // Every operation on the output side, failing once: nothing is published, nothing is left, the old output
 // stays.
 TEST(Consolidate, AnyFailureLeavesTheOldOutput) {

@@ -15,11 +15,12 @@ namespace {
 /// One file in memory whose int32 elements are numbered; counts what is asked of it.
 class NumberedFile : public Source {
  public:
-  using Source::read;
   explicit NumberedFile(std::int64_t elements) : bytes_(static_cast<std::size_t>(elements) * 4) {
     for (std::int32_t i = 0; i < elements; ++i) std::memcpy(&bytes_[static_cast<std::size_t>(i) * 4], &i, 4);
   }
   const Catalog& catalog() const override { return catalog_; }
+  std::optional<FileRange> small_item(std::uint64_t) const override { return std::nullopt; }
+  std::unique_ptr<ItemLocator> item_locator() override { return nullptr; }
   std::shared_ptr<const ChunkPlace> locate(const TensorInfo&, std::uint64_t) override { return nullptr; }
   void read(std::uint32_t, std::uint64_t byte_offset, std::span<std::byte> into) override {
     ASSERT_LE(byte_offset + into.size(), bytes_.size());

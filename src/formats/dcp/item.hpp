@@ -4,13 +4,18 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "cairn/tensor.hpp"
 #include "formats/torch_file/archive.hpp"
+#include "formats/torch_file/tensor_value.hpp"
 #include "pickle/value.hpp"
 #include "zip/directory.hpp"
 
@@ -30,6 +35,29 @@ struct ItemHead {
 /// Throws corrupt, or unsupported for tensors that are no plain view (see torch_file/tensor_value.hpp) and
 /// for safetensors items.
 ItemHead read_item_head(const zip::ReadAt& read_at, std::uint64_t item_bytes, std::string_view where);
+
+/// The heads of items that are in memory. Chunks of one dtype and shape have the same pickle, byte for byte:
+/// each of those met lately is decoded once. One object per thread.
+class ItemHeads {
+ public:
+  /// As read_item_head. The head is valid until the next call.
+  const ItemHead& read(std::span<const std::byte> item, std::string_view where);
+
+ private:
+  struct Decoded {
+    torch_file::StoredTensor tensor;  ///< its key lives in
+    std::unique_ptr<pickle::Arena> arena;
+  };
+  struct TextHash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
+  };
+  const torch_file::StoredTensor& decode(std::span<const std::byte> pickle, std::string_view where);
+
+  std::unordered_map<std::string, Decoded, TextHash, std::equal_to<>> decoded_;  // by the pickle's bytes
+  std::size_t decoded_bytes_ = 0;
+  ItemHead head_;
+};
 
 /// A storage inside an object's item.
 struct ObjectStorage {

@@ -32,9 +32,6 @@ class ItemReader {
     };
   }
 
-  bool whole() const { return head_.size() == item_.byte_length; }
-  std::vector<std::byte> take() { return std::move(head_); }
-
  private:
   Source& source_;
   const StoredItem& item_;
@@ -60,45 +57,76 @@ DirectorySource::DirectorySource(FileSystem& files, std::string directory, Catal
       directory_(std::move(directory)),
       cache_(files, default_file_capacity()) {}
 
-std::shared_ptr<const ChunkPlace> DirectorySource::locate(const TensorInfo& tensor, std::uint64_t chunk) {
+std::optional<FileRange> DirectorySource::small_item(std::uint64_t chunk) const {
   const StoredItem& item = catalog_.chunks()[chunk];
-  if (item.byte_length <= kSmallItemBytes) return resolve(tensor, item);
+  if (item.byte_length > kSmallItemBytes) return std::nullopt;
+  return FileRange{item.file, item.byte_offset, item.byte_length};
+}
+
+class DirectorySource::Locator : public ItemLocator {
+ public:
+  explicit Locator(const DirectorySource& source) : source_(source) {}
+
+  const ChunkPlace& locate(const TensorInfo& tensor, std::uint64_t chunk,
+                           std::span<const std::byte> item) override {
+    const StoredItem& row = source_.catalog_.chunks()[chunk];
+    source_.set_place(tensor, row, head_of(tensor, row, item), place_);
+    return place_;
+  }
+
+ private:
+  // Describing an item costs more than reading its head: it is read again when there is something to tell.
+  const ItemHead& head_of(const TensorInfo& tensor, const StoredItem& row, std::span<const std::byte> item) {
+    try {
+      return heads_.read(item, {});
+    } catch (const Error&) {
+      return heads_.read(item, source_.describe(source_.catalog_.name(tensor), row));
+    }
+  }
+
+  const DirectorySource& source_;
+  ItemHeads heads_;
+  ChunkPlace place_;
+};
+
+std::unique_ptr<ItemLocator> DirectorySource::item_locator() { return std::make_unique<Locator>(*this); }
+
+std::shared_ptr<const ChunkPlace> DirectorySource::locate(const TensorInfo& tensor, std::uint64_t chunk) {
   {
     const std::lock_guard lock(mutex_);
     if (const auto found = places_.find(chunk); found != places_.end()) return found->second;
   }
-  auto place = resolve(tensor, item);
+  const StoredItem& item = catalog_.chunks()[chunk];
+  ItemReader reader(*this, item);
+  const auto place = std::make_shared<ChunkPlace>();
+  set_place(tensor, item,
+            read_item_head(reader.read_at(), item.byte_length, describe(catalog_.name(tensor), item)),
+            *place);
   const std::lock_guard lock(mutex_);
   if (places_.size() >= kMaxKeptPlaces) places_.clear();
   places_.insert_or_assign(chunk, place);
   return place;
 }
 
-std::shared_ptr<const ChunkPlace> DirectorySource::resolve(const TensorInfo& tensor,
-                                                           const StoredItem& chunk) {
-  const std::string where = describe(catalog_.name(tensor), chunk);
-  ItemReader reader(*this, chunk);
-  const ItemHead head = read_item_head(reader.read_at(), chunk.byte_length, where);
+void DirectorySource::set_place(const TensorInfo& tensor, const StoredItem& chunk, const ItemHead& head,
+                                ChunkPlace& place) const {
   const BoxView box = catalog_.box(tensor, chunk);
+  const auto where = [&] { return describe(catalog_.name(tensor), chunk); };
   if (head.dtype != tensor.dtype) {
-    fail_corrupt("{}: the item has dtype {}, {} expected", where, info(head.dtype).name,
+    fail_corrupt("{}: the item has dtype {}, {} expected", where(), info(head.dtype).name,
                  info(tensor.dtype).name);
   }
   if (!std::ranges::equal(head.shape, box.sizes)) {
-    fail_corrupt("{}: the item has shape {}, {} expected", where, to_string(head.shape),
+    fail_corrupt("{}: the item has shape {}, {} expected", where(), to_string(head.shape),
                  to_string(box.sizes));
   }
-  auto place = std::make_shared<ChunkPlace>();
-  place->file = chunk.file;
-  place->first_byte = chunk.byte_offset + head.first_byte;
-  place->strides = head.strides;
-  place->storage_begin = chunk.byte_offset + head.storage_at;
-  place->storage_bytes = head.storage_bytes;
-  place->storage_crc = head.storage_crc;
-  place->row_major = is_row_major(head);
-  place->item_offset = chunk.byte_offset;
-  if (reader.whole()) place->item = reader.take();
-  return place;
+  place.file = chunk.file;
+  place.first_byte = chunk.byte_offset + head.first_byte;
+  place.strides = head.strides;
+  place.storage_begin = chunk.byte_offset + head.storage_at;
+  place.storage_bytes = head.storage_bytes;
+  place.storage_crc = head.storage_crc;
+  place.row_major = is_row_major(head);
 }
 
 void DirectorySource::read(std::uint32_t file, std::uint64_t byte_offset, std::span<std::byte> into) {

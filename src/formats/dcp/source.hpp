@@ -27,8 +27,9 @@ class DirectorySource : public Source {
   ~DirectorySource() override;
 
   const Catalog& catalog() const override { return catalog_; }
+  std::optional<FileRange> small_item(std::uint64_t chunk) const override;
+  std::unique_ptr<ItemLocator> item_locator() override;
   std::shared_ptr<const ChunkPlace> locate(const TensorInfo& tensor, std::uint64_t chunk) override;
-  using Source::read;
   void read(std::uint32_t file, std::uint64_t byte_offset, std::span<std::byte> into) override;
   std::uint64_t copy(std::uint32_t file, std::uint64_t byte_offset, std::uint64_t bytes, File& output,
                      std::uint64_t output_offset) override;
@@ -42,9 +43,11 @@ class DirectorySource : public Source {
   RecordContent find_storage(const pickle::Arena& arena, pickle::Value id, const ObjectInfo& object);
 
  private:
+  class Locator;
   struct OpenObject;
   const ObjectItem& open(const ObjectInfo& object);
-  std::shared_ptr<const ChunkPlace> resolve(const TensorInfo& tensor, const StoredItem& chunk);
+  void set_place(const TensorInfo& tensor, const StoredItem& chunk, const ItemHead& head,
+                 ChunkPlace& place) const;
   std::string describe(std::string_view name, const StoredItem& item) const;
 
   Catalog catalog_;
@@ -53,7 +56,7 @@ class DirectorySource : public Source {
   std::atomic<std::uint64_t> read_bytes_{0};
   std::unique_ptr<OpenObject> open_object_;
   std::mutex mutex_;
-  std::unordered_map<std::uint64_t, std::shared_ptr<const ChunkPlace>> places_;  // of large items, guarded
+  std::unordered_map<std::uint64_t, std::shared_ptr<const ChunkPlace>> places_;  // guarded
 };
 
 /// `.metadata` of a directory, decoded only.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "formats/torch_file/layout.hpp"
 
+#include <array>
 #include <cassert>
+#include <charconv>
 #include <cstring>
 
 #include "base/crc32.hpp"
@@ -29,6 +31,7 @@ void append_record(std::string_view full_name, const zip::RecordPlace& place,
 Layout::Layout(std::string archive_name, std::uint64_t pickle_bytes, std::vector<std::uint64_t> storage_bytes,
                std::uint32_t alignment)
     : archive_name_(std::move(archive_name)),
+      storage_prefix_(full_name("data/")),
       pickle_bytes_(pickle_bytes),
       sizes_(std::move(storage_bytes)),
       alignment_(alignment) {
@@ -44,7 +47,7 @@ Layout::Layout(std::string archive_name, std::uint64_t pickle_bytes, std::vector
   for (std::uint64_t i = 0; i < sizes_.size(); ++i) {
     starts_.push_back(at);
     const auto here = storage_place(i);
-    directory += zip::central_entry_bytes(full_name(storage_name(i)).size(), here);
+    directory += zip::central_entry_bytes(storage_name_length(i), here);
     at = here.end();
   }
   starts_.push_back(at);
@@ -67,14 +70,25 @@ std::vector<Layout::SmallRecord> Layout::head_records() const {
       {".format_version", "1"}, {".storage_alignment", std::to_string(alignment_)}, {"byteorder", "little"}};
 }
 
-std::string Layout::storage_name(std::uint64_t record) const { return "data/" + std::to_string(record); }
+const std::string& Layout::storage_name(std::uint64_t record, std::string& name) const {
+  std::array<char, 20> digits;
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), record).ptr;
+  name.assign(storage_prefix_).append(digits.data(), static_cast<std::size_t>(end - digits.data()));
+  return name;
+}
+
+std::size_t Layout::storage_name_length(std::uint64_t record) const {
+  std::size_t digits = 1;
+  for (; record >= 10; record /= 10) ++digits;
+  return storage_prefix_.size() + digits;
+}
 
 zip::RecordPlace Layout::place(std::string_view record, std::uint64_t size, std::uint64_t at) const {
   return zip::place_record(archive_name_.size() + 1 + record.size(), size, at, alignment_);
 }
 
 zip::RecordPlace Layout::storage_place(std::uint64_t record) const {
-  return place(storage_name(record), sizes_[record], starts_[record]);
+  return zip::place_record(storage_name_length(record), sizes_[record], starts_[record], alignment_);
 }
 
 ByteRange Layout::payload(std::uint64_t record) const {
@@ -84,7 +98,8 @@ ByteRange Layout::payload(std::uint64_t record) const {
 
 void Layout::write_front(std::uint64_t record, std::span<std::byte> into) const {
   ByteWriter out;
-  zip::write_local_header(full_name(storage_name(record)), storage_place(record), out);
+  std::string name;
+  zip::write_local_header(storage_name(record, name), storage_place(record), out);
   assert(out.size() == into.size());
   std::memcpy(into.data(), out.view().data(), into.size());
 }
@@ -116,12 +131,13 @@ void Layout::write_tail(std::span<const std::byte> pickle, const std::vector<std
     if (directory.size() <= above) return;
     directory_bytes += directory.size();
     write(directory.view());
-    directory = ByteWriter();
+    directory.clear();
   };
-  const auto add = [&](std::string_view name, const zip::RecordPlace& here, std::uint32_t crc) {
-    zip::write_central_entry(full_name(name), here, crc, directory);
+  const auto add = [&](std::string_view full_name, const zip::RecordPlace& here, std::uint32_t crc) {
+    zip::write_central_entry(full_name, here, crc, directory);
     ++entries;
   };
+  std::string name;
 
   // the id goes over all records before it
   const auto version_place = place(kVersionRecord, kVersion.size(), starts_.back());
@@ -129,7 +145,9 @@ void Layout::write_tail(std::span<const std::byte> pickle, const std::vector<std
   id.add(kPickleRecord, crc32(pickle), pickle.size());
   for (const auto& record : head_records())
     id.add(record.name, crc32(as_bytes(record.content)), record.content.size());
-  for (std::uint64_t i = 0; i < sizes_.size(); ++i) id.add(storage_name(i), crcs[i], sizes_[i]);
+  const std::size_t prefix = archive_name_.size() + 1;
+  for (std::uint64_t i = 0; i < sizes_.size(); ++i)
+    id.add(std::string_view(storage_name(i, name)).substr(prefix), crcs[i], sizes_[i]);
   id.add(kVersionRecord, crc32(as_bytes(kVersion)), kVersion.size());
   const std::string digits = id.digits();
   append_record(full_name(kVersionRecord), version_place, as_bytes(kVersion), out);
@@ -137,17 +155,17 @@ void Layout::write_tail(std::span<const std::byte> pickle, const std::vector<std
   write(out.view());
 
   auto here = place(kPickleRecord, pickle_bytes_, 0);
-  add(kPickleRecord, here, crc32(pickle));
+  add(full_name(kPickleRecord), here, crc32(pickle));
   for (const auto& record : head_records()) {
     here = place(record.name, record.content.size(), here.end());
-    add(record.name, here, crc32(as_bytes(record.content)));
+    add(full_name(record.name), here, crc32(as_bytes(record.content)));
   }
   for (std::uint64_t i = 0; i < sizes_.size(); ++i) {
-    add(storage_name(i), storage_place(i), crcs[i]);
+    add(storage_name(i, name), storage_place(i), crcs[i]);
     flush(kTailPiece);
   }
-  add(kVersionRecord, version_place, crc32(as_bytes(kVersion)));
-  add(kIdRecord, id_place, crc32(as_bytes(digits)));
+  add(full_name(kVersionRecord), version_place, crc32(as_bytes(kVersion)));
+  add(full_name(kIdRecord), id_place, crc32(as_bytes(digits)));
   flush(0);
   ByteWriter end;
   zip::write_end(id_place.end(), directory_bytes, entries, end);

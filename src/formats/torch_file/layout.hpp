@@ -45,11 +45,13 @@ class Layout : public OutputLayout {
   };
   std::vector<SmallRecord> head_records() const;  // after data.pkl
   std::string full_name(std::string_view record) const { return archive_name_ + "/" + std::string(record); }
-  std::string storage_name(std::uint64_t record) const;
   zip::RecordPlace place(std::string_view record, std::uint64_t size, std::uint64_t at) const;
+  // The full name of data/<record>, written into `name`.
+  const std::string& storage_name(std::uint64_t record, std::string& name) const;
+  std::size_t storage_name_length(std::uint64_t record) const;
   zip::RecordPlace storage_place(std::uint64_t record) const;
 
-  std::string archive_name_;
+  std::string archive_name_, storage_prefix_;  // "archive", "archive/data/"
   std::uint64_t pickle_bytes_;
   std::vector<std::uint64_t> sizes_;
   std::vector<std::uint64_t> starts_;  // of each data record; then of the tail

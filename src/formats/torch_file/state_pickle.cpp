@@ -3,6 +3,7 @@
 
 #include <array>
 #include <map>
+#include <optional>
 #include <string>
 #include <unordered_map>
 
@@ -21,7 +22,14 @@ class StatePickler {
  public:
   StatePickler(const Catalog& catalog, const StateShape& shape, Arena& arena,
                const std::vector<Value>& objects, const FindStorage& find_storage)
-      : catalog_(catalog), shape_(shape), arena_(arena), objects_(objects), find_storage_(find_storage) {}
+      : catalog_(catalog),
+        shape_(shape),
+        arena_(arena),
+        objects_(objects),
+        find_storage_(find_storage),
+        ordered_dict_(arena.global("collections", "OrderedDict")),
+        rebuild_v2_(arena.global("torch._utils", "_rebuild_tensor_v2")),
+        rebuild_v3_(arena.global("torch._utils", "_rebuild_tensor_v3")) {}
 
   StatePickle run(std::uint64_t max_padding) {
     StateTree tree(catalog_, shape_.flat, max_padding);
@@ -64,29 +72,36 @@ class StatePickler {
     const DTypeInfo& dtype = info(tensor.dtype);
     const bool legacy = !dtype.storage_class.empty();
     const std::uint64_t bytes = catalog_.byte_count(tensor);
-    const Value node = arena_.persistent({});
+    // a number for an id: tensors need no entry in nodes_
+    const Value node = arena_.persistent(arena_.integer(static_cast<std::int64_t>(pending_.size())));
     const auto count = static_cast<std::int64_t>(legacy ? bytes / dtype.element_size : bytes);
-    nodes_.emplace(node.bits, pending_.size());
-    pending_.push_back({{true, index, kNoFile, 0, bytes},
-                        legacy ? arena_.global("torch", dtype.storage_class)
-                               : arena_.global("torch.storage", "UntypedStorage"),
-                        arena_.integer(count)});
+    pending_.push_back(
+        {{true, index, kNoFile, 0, bytes}, storage_class(tensor.dtype), arena_.integer(count)});
 
     const auto shape = catalog_.shape(tensor);
-    const Value hooks = arena_.object(pickle::Construct::reduce, arena_.global("collections", "OrderedDict"),
-                                      arena_.tuple({}));
-    std::vector<Value> args{
-        node, arena_.integer(0), ints(shape), ints(contiguous_strides(shape)), arena_.boolean(false), hooks};
-    if (!legacy) args.push_back(arena_.global("torch", dtype.name));
-    const std::string_view rebuild = legacy ? "_rebuild_tensor_v2" : "_rebuild_tensor_v3";
-    return arena_.object(pickle::Construct::reduce, arena_.global("torch._utils", rebuild),
-                         arena_.tuple(args));
+    const Value hooks = arena_.object(pickle::Construct::reduce, ordered_dict_, arena_.tuple({}));
+    const Value sizes = ints(shape), strides = ints(contiguous_strides(shape));
+    std::array<Value, 7> args{node, arena_.integer(0), sizes, strides, arena_.boolean(false), hooks, {}};
+    if (!legacy) args[6] = arena_.global("torch", dtype.name);
+    return arena_.object(pickle::Construct::reduce, legacy ? rebuild_v2_ : rebuild_v3_,
+                         arena_.tuple(std::span(args).first(legacy ? 6 : 7)));
+  }
+
+  Value storage_class(DType dtype) {
+    const auto index = static_cast<std::size_t>(dtype);
+    if (index >= storage_classes_.size()) storage_classes_.resize(index + 1);
+    auto& known = storage_classes_[index];
+    const std::string_view name = info(dtype).storage_class;
+    if (!known) {
+      known = name.empty() ? arena_.global("torch.storage", "UntypedStorage") : arena_.global("torch", name);
+    }
+    return *known;
   }
 
   Value ints(std::span<const std::int64_t> numbers) {
-    std::vector<Value> values;
-    for (const std::int64_t number : numbers) values.push_back(arena_.integer(number));
-    return arena_.tuple(values);
+    ints_.clear();
+    for (const std::int64_t number : numbers) ints_.push_back(arena_.integer(number));
+    return arena_.tuple(ints_);
   }
 
   void find_storages(std::uint32_t object) {
@@ -110,9 +125,7 @@ class StatePickler {
   }
 
   std::span<const Value> storage_id(Value node) {
-    const auto found = nodes_.find(node.bits);
-    if (found == nodes_.end()) fail_corrupt("a storage is referred to from outside its object");
-    Pending& pending = pending_[found->second];
+    Pending& pending = pending_[pending_of(node)];
     if (pending.number < 0) {
       pending.number = static_cast<std::int64_t>(result_.storages.size());
       result_.storages.push_back(pending.source);
@@ -122,14 +135,25 @@ class StatePickler {
     return id_;
   }
 
+  std::size_t pending_of(Value node) const {
+    const Value id = arena_.persistent_id(node);
+    if (id.kind() == pickle::Kind::integer) return static_cast<std::size_t>(arena_.as_integer(id));
+    const auto found = nodes_.find(node.bits);
+    if (found == nodes_.end()) fail_corrupt("a storage is referred to from outside its object");
+    return found->second;
+  }
+
   const Catalog& catalog_;
   const StateShape& shape_;
   Arena& arena_;
   const std::vector<Value>& objects_;
   const FindStorage& find_storage_;
+  const Value ordered_dict_, rebuild_v2_, rebuild_v3_;
+  std::vector<std::optional<Value>> storage_classes_;  // by dtype
+  std::vector<Value> ints_;
   StatePickle result_;
   std::vector<Pending> pending_;
-  std::unordered_map<std::uint64_t, std::size_t> nodes_;  // persistent node -> pending_
+  std::unordered_map<std::uint64_t, std::size_t> nodes_;  // an object's persistent node -> pending_
   std::vector<Value> numbers_;
   std::array<Value, 5> id_;
   Value storage_, cpu_;

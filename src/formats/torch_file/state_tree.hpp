@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "cairn/metadata.hpp"
@@ -29,35 +28,51 @@ class StateTree {
 
  private:
   enum class Kind : std::uint8_t { dict, list, leaf };
+  using Index = std::uint32_t;  // into nodes_; 0 is the root, which is nobody's child
   struct Node {
     Kind kind;
-    std::uint32_t entry;                                              // that made it
-    std::uint32_t first_child = 0, last_child = 0, next_sibling = 0;  // 0: none (the root is nobody's child)
-    std::int64_t step = 0;         // key (StringId) or position under the parent
+    std::uint32_t entry;  // that made it
+    Index parent = 0;
+    std::uint32_t child_count = 0;
+    std::int64_t step = 0;  // key (StringId) or position under the parent
+    Index first_child = 0, last_child = 0, next_sibling = 0;
     std::int64_t list_length = 0;  // of a list
   };
-  struct ChildKey {
-    std::uint32_t parent;
-    std::int64_t position;  // -1 for a key
-    std::string_view key;
-    bool operator==(const ChildKey&) const = default;
-  };
-  struct ChildKeyHash {
-    std::size_t operator()(const ChildKey& key) const;
+  struct Values {
+    pickle::Arena& arena;
+    const std::vector<pickle::Value>& leaves;
+    const std::vector<pickle::Value>& strings;
+    std::vector<pickle::Value> items;  // of the containers that are being built, innermost last
   };
 
-  std::uint32_t child(std::uint32_t parent, PathStep step, Kind kind, std::uint32_t entry);
-  [[noreturn]] void collide(std::uint32_t node, std::uint32_t entry) const;
-  pickle::Value build_node(std::uint32_t node, pickle::Arena& arena,
-                           const std::vector<pickle::Value>& leaf_values,
-                           const std::vector<pickle::Value>& strings) const;
-  std::vector<std::uint32_t> children(std::uint32_t node) const;
+  // Where a child of a wide container is, in open hashing by parent and step.
+  struct Slot {
+    std::uint32_t hash;
+    Index node;  // 0: free
+  };
+
+  Index child(Index parent, PathStep step, Kind kind, std::uint32_t entry);
+  bool is_wide(const Node& container) const;
+  bool is_step(const Node& node, PathStep step) const;
+  Index find_child(Index parent, PathStep step) const;
+  Index add_child(const Node& node);
+  void pad_list(Index list, std::int64_t position, std::uint32_t entry);
+
+  std::uint32_t hash_of(Index parent, PathStep step) const;
+  Index find_slot(Index parent, PathStep step) const;
+  void index_child(Index node);
+  void insert(Slot entry);
+  [[noreturn]] void collide(Index node, std::uint32_t entry) const;
+  pickle::Value build_node(Index node, Values& values) const;
+  pickle::Value build_dict(const Node& self, Values& values) const;
+  pickle::Value build_list(const Node& self, Values& values) const;
 
   const Catalog& catalog_;
   bool flat_;
   std::uint64_t padding_left_;
   std::vector<Node> nodes_;
-  std::unordered_map<ChildKey, std::uint32_t, ChildKeyHash> lookup_;
+  std::vector<Slot> slots_;  // a power of two of them, at least half of them free
+  std::size_t indexed_ = 0;
 };
 
 }  // namespace cairn::torch_file
