@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "plan/names/name_map.hpp"
+
+#include <algorithm>
+
+#include "base/fail.hpp"
+#include "base/text.hpp"
+
+namespace cairn {
+namespace {
+
+NameMap::Line parse_line(std::string_view line, std::size_t number) {
+  const auto tab = line.find('\t');
+  if (tab == std::string_view::npos) fail_corrupt("old name, TAB, new name expected; there is no TAB");
+  if (line.find('\t', tab + 1) != std::string_view::npos)
+    fail_corrupt("old name, TAB, new name expected; there are two TABs (a TAB in a name is written \\t)");
+  const auto from = unescape_name(line.substr(0, tab)), to = unescape_name(line.substr(tab + 1));
+  if (!from || !to) fail_corrupt("\\t, \\n, \\r, \\\\ or \\x with two digits expected after a backslash");
+  if (to->empty()) fail_corrupt("the new name of '{}' is empty", escape_name(*from));
+  return {*from, *to, number};
+}
+
+}  // namespace
+
+NameMap NameMap::parse(std::string_view text, std::string_view file) {
+  NameMap map;
+  std::unordered_map<std::string, std::uint32_t, KeyedHash> by_new_name;
+  const auto add = [&](Line line) {
+    const auto index = static_cast<std::uint32_t>(map.lines_.size());
+    const auto [old, is_first] = map.by_old_name_.emplace(line.from, index);
+    if (!is_first)
+      fail_corrupt("'{}' is mapped in line {} already", escape_name(line.from),
+                   map.lines_[old->second].number);
+    const auto [other, is_new] = by_new_name.emplace(line.to, index);
+    if (!is_new)
+      fail_corrupt("'{}' is the new name of '{}' in line {} already", escape_name(line.to),
+                   escape_name(map.lines_[other->second].from), map.lines_[other->second].number);
+    map.lines_.push_back(std::move(line));
+  };
+  for (std::size_t number = 1; !text.empty(); ++number) {
+    std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.empty()) continue;
+    with_context([&] { return fmt::format("{}, line {}", file, number); },
+                 [&] { add(parse_line(line, number)); });
+  }
+  return map;
+}
+
+std::optional<std::uint32_t> NameMap::find(std::string_view from) const {
+  const auto at = by_old_name_.find(std::string(from));
+  if (at == by_old_name_.end()) return std::nullopt;
+  return at->second;
+}
+
+}  // namespace cairn
