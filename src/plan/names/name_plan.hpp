@@ -39,9 +39,9 @@ class NamePlan {
   NamePlan(NamePlan&&) = default;
   NamePlan& operator=(NamePlan&&) = default;
 
-  std::span<const KeptEntry> kept() const { return kept_; }
+  std::span<const KeptEntry> kept() const& { return kept_; }
   /// Old names of the map file that no kept entry had: worth a warning, since select may have left them out.
-  std::span<const std::string> unused_map_names() const { return unused_map_names_; }
+  std::span<const std::string> unused_map_names() const& { return unused_map_names_; }
 
  private:
   friend class NamePlanner;
