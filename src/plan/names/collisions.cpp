@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "plan/names/collisions.hpp"
 
+#include <algorithm>
+#include <memory_resource>
 #include <unordered_map>
+#include <vector>
 
 #include "base/fail.hpp"
 #include "base/keyed_hash.hpp"
@@ -39,7 +42,7 @@ class CollisionSearch {
       : kept_(kept), entries_(entries) {}
 
   void names() {
-    std::unordered_map<std::string_view, std::uint32_t, KeyedHash> users;
+    std::pmr::unordered_map<std::string_view, std::uint32_t, KeyedHash> users(&storage_);
     users.reserve(kept_.size());
     for (std::uint32_t i = 0; i < kept_.size(); ++i) {
       const auto [at, is_new] = users.emplace(kept_[i].name, i);
@@ -56,16 +59,28 @@ class CollisionSearch {
   void add(std::uint32_t index) {
     const PathKey whole{kept_[index].name};
     const auto path = kept_[index].path.empty() ? std::span(&whole, 1) : kept_[index].path;
-    std::uint32_t parent = 0;
-    for (std::size_t i = 0; i < path.size(); ++i) {
+    std::size_t i = 0;
+    while (i + 1 < std::min(path.size(), line_.size()) && is_at(line_[i], path[i]) &&
+           is_at(line_[i + 1], path[i + 1]))
+      ++i;
+    line_.resize(i);
+    line_ids_.resize(i);
+    std::uint32_t parent = i == 0 ? 0 : line_ids_.back();
+    for (; i < path.size(); ++i) {
       const bool is_last = i + 1 == path.size();
       const Kind kind = is_last ? Kind::leaf : path[i + 1].is_position() ? Kind::list : Kind::dict;
-      const Place place{parent, path[i].position, path[i].is_position() ? std::string_view{} : path[i].key};
+      const Place place{parent, path[i].position, path[i].key};
       const auto next = static_cast<std::uint32_t>(nodes_.size() + 1);
       const auto [at, is_new] = nodes_.emplace(place, Node{next, kind, index});
       if (!is_new && (is_last || at->second.kind != kind)) collide(at->second, kind, index);
       parent = at->second.id;
+      line_.push_back(place);
+      line_ids_.push_back(parent);
     }
+  }
+
+  static bool is_at(const Place& place, const PathKey& step) {
+    return place.position == step.position && place.key == step.key;
   }
 
   [[noreturn]] void collide(const Node& node, Kind kind, std::uint32_t index) const {
@@ -84,7 +99,10 @@ class CollisionSearch {
 
   std::span<const KeptEntry> kept_;
   std::span<const NamedEntry> entries_;
-  std::unordered_map<Place, Node, PlaceHash> nodes_;
+  std::pmr::monotonic_buffer_resource storage_;
+  std::pmr::unordered_map<Place, Node, PlaceHash> nodes_{&storage_};
+  std::vector<Place> line_;  // the places on the path added last: names in order share most of them
+  std::vector<std::uint32_t> line_ids_;
 };
 
 }  // namespace

@@ -98,6 +98,12 @@ bool Glob::take(const Part& part, std::string_view name, std::size_t& at) {
   return true;
 }
 
+// Where the part may match next. A text that does not begin within a character is never found within one.
+std::size_t Glob::skip_to(const Part& part, std::string_view name, std::size_t at) {
+  if (part.kind != Part::Kind::text || (part.text[0] & 0xc0) == 0x80) return at;
+  return std::min(name.find(part.text, at), name.size());
+}
+
 bool Glob::matches(std::string_view name) const {
   if (!parts_.empty() && parts_.back().kind == Part::Kind::text && !name.ends_with(parts_.back().text))
     return false;
@@ -106,13 +112,16 @@ bool Glob::matches(std::string_view name) const {
   while (part < parts_.size() || at < name.size()) {
     if (part < parts_.size() && parts_[part].kind == Part::Kind::any) {
       star = part++;
-      star_at = at;
       if (part == parts_.size()) return true;
+      const Part& next = parts_[part];  // the end of the name is known to be right already
+      if (part + 1 == parts_.size() && next.kind == Part::Kind::text)
+        return name.size() - at >= next.text.size();
+      at = star_at = skip_to(parts_[part], name, at);
     } else if (part < parts_.size() && take(parts_[part], name, at)) {
       ++part;
     } else if (star != kNone && star_at < name.size()) {
       star_at += front(name.substr(star_at)).length;
-      at = star_at;
+      at = star_at = skip_to(parts_[star + 1], name, star_at);
       part = star + 1;
     } else {
       return false;

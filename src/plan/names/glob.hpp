@@ -32,6 +32,7 @@ class Glob {
 
   void add_text(std::string_view text);
   std::size_t add_set(std::string_view rest);
+  static std::size_t skip_to(const Part& part, std::string_view name, std::size_t at);
   static bool take(const Part& part, std::string_view name, std::size_t& at);
 
   std::string pattern_;

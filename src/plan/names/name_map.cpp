@@ -23,34 +23,37 @@ NameMap::Line parse_line(std::string_view line, std::size_t number) {
 }  // namespace
 
 NameMap NameMap::parse(std::string_view text, std::string_view file) {
-  NameMap map;
-  std::unordered_map<std::string, std::uint32_t, KeyedHash> by_new_name;
-  const auto add = [&](Line line) {
-    const auto index = static_cast<std::uint32_t>(map.lines_.size());
-    const auto [old, is_first] = map.by_old_name_.emplace(line.from, index);
-    if (!is_first)
-      fail_corrupt("'{}' is mapped in line {} already", escape_name(line.from),
-                   map.lines_[old->second].number);
-    const auto [other, is_new] = by_new_name.emplace(line.to, index);
-    if (!is_new)
-      fail_corrupt("'{}' is the new name of '{}' in line {} already", escape_name(line.to),
-                   escape_name(map.lines_[other->second].from), map.lines_[other->second].number);
-    map.lines_.push_back(std::move(line));
-  };
+  auto table = std::make_shared<Table>();
+  auto& lines = table->lines;
   for (std::size_t number = 1; !text.empty(); ++number) {
     std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(line.size() + 1, text.size()));
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (line.empty()) continue;
     with_context([&] { return fmt::format("{}, line {}", file, number); },
-                 [&] { add(parse_line(line, number)); });
+                 [&] { lines.push_back(parse_line(line, number)); });
   }
-  return map;
+
+  std::unordered_map<std::string_view, std::uint32_t, KeyedHash> by_new_name;
+  for (std::uint32_t i = 0; i < lines.size(); ++i) {
+    const auto [old, is_first] = table->by_old_name.emplace(lines[i].from, i);
+    if (!is_first) {
+      fail_corrupt("{}, line {}: '{}' is mapped in line {} already", file, lines[i].number,
+                   escape_name(lines[i].from), lines[old->second].number);
+    }
+    const auto [other, is_new] = by_new_name.emplace(lines[i].to, i);
+    if (!is_new) {
+      fail_corrupt("{}, line {}: '{}' is the new name of '{}' in line {} already", file, lines[i].number,
+                   escape_name(lines[i].to), escape_name(lines[other->second].from),
+                   lines[other->second].number);
+    }
+  }
+  return NameMap(std::move(table));
 }
 
 std::optional<std::uint32_t> NameMap::find(std::string_view from) const {
-  const auto at = by_old_name_.find(std::string(from));
-  if (at == by_old_name_.end()) return std::nullopt;
+  const auto at = table_->by_old_name.find(from);
+  if (at == table_->by_old_name.end()) return std::nullopt;
   return at->second;
 }
 

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/keyed_hash.hpp"
@@ -27,13 +29,18 @@ class NameMap {
   /// `file` is for messages. Throws corrupt with the line's number, and for a repeated name both numbers.
   static NameMap parse(std::string_view text, std::string_view file);
 
-  std::span<const Line> lines() const { return lines_; }
+  std::span<const Line> lines() const { return table_->lines; }
   /// Index into lines().
   std::optional<std::uint32_t> find(std::string_view from) const;
 
  private:
-  std::vector<Line> lines_;
-  std::unordered_map<std::string, std::uint32_t, KeyedHash> by_old_name_;
+  struct Table {
+    std::vector<Line> lines;
+    std::unordered_map<std::string_view, std::uint32_t, KeyedHash> by_old_name;
+  };
+  explicit NameMap(std::shared_ptr<const Table> table) : table_(std::move(table)) {}
+
+  std::shared_ptr<const Table> table_;  // shared by copies, as views point into it
 };
 
 }  // namespace cairn

@@ -2,6 +2,7 @@
 #include "plan/names/name_plan.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <optional>
 
 #include "base/fail.hpp"
@@ -69,8 +70,7 @@ class NamePlanner {
   }
 
  private:
-  // --- select, exclude
-  // --------------------------------------------------------------------------------------
+  // --- select, exclude ---
 
   // A glob is looked for among all names: it is there to find misspelt ones.
   std::vector<bool> matched(const std::vector<Glob>& globs, std::string_view option) const {
@@ -100,8 +100,7 @@ class NamePlanner {
       fail(ErrorKind::not_found, "select and exclude leave none of {} names", entries_.size());
   }
 
-  // --- unwrap, strip-prefix, rename, map
-  // --------------------------------------------------------------------
+  // --- unwrap, strip-prefix, rename, map ---
 
   void rename_all() {
     std::optional<Wrappers> wrappers;
@@ -153,16 +152,23 @@ class NamePlanner {
 
   void take_over(const PathName& name, KeptEntry& kept) {
     if (name.spells(kept.name)) return;
-    const std::string& spelled = plan_.names_.emplace_back(name.spell());
-    auto& path = plan_.paths_.emplace_back();
-    name.path(spelled, path);
     kept.is_renamed = true;
-    kept.name = spelled;
-    kept.path = path;
+    kept.name = stored(name.spell());
+    path_.clear();
+    name.path(kept.name, path_);
+    kept.path = stored(path_);
   }
 
-  // --- cast
-  // -------------------------------------------------------------------------------------------------
+  std::string_view stored(const std::string& name) {
+    char* const at = static_cast<char*>(plan_.storage_->allocate(name.size(), 1));
+    return {at, static_cast<std::size_t>(std::ranges::copy(name, at).out - at)};
+  }
+  std::span<const PathKey> stored(const std::vector<PathKey>& path) {
+    void* const at = plan_.storage_->allocate(path.size() * sizeof(PathKey), alignof(PathKey));
+    return {static_cast<PathKey*>(std::memcpy(at, path.data(), path.size() * sizeof(PathKey))), path.size()};
+  }
+
+  // --- cast ---
 
   void cast_all() {
     std::vector<std::size_t> matches(rules_.casts.size());
@@ -203,6 +209,7 @@ class NamePlanner {
   const NameRules& rules_;
   const std::span<const NamedEntry> entries_;
   NamePlan plan_;
+  std::vector<PathKey> path_;
   std::vector<bool> map_used_;
   std::vector<std::string> unmapped_;
 };

@@ -4,7 +4,8 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
+#include <memory>
+#include <memory_resource>
 #include <span>
 #include <string>
 #include <string_view>
@@ -35,10 +36,6 @@ struct KeptEntry {
 /// Holds what its views point to, beside the entries given. Moves, and is not copied.
 class NamePlan {
  public:
-  NamePlan() = default;
-  NamePlan(NamePlan&&) = default;
-  NamePlan& operator=(NamePlan&&) = default;
-
   std::span<const KeptEntry> kept() const& { return kept_; }
   /// Old names of the map file that no kept entry had: worth a warning, since select may have left them out.
   std::span<const std::string> unused_map_names() const& { return unused_map_names_; }
@@ -47,8 +44,8 @@ class NamePlan {
   friend class NamePlanner;
 
   std::vector<KeptEntry> kept_;
-  std::deque<std::string> names_;
-  std::deque<std::vector<PathKey>> paths_;
+  std::unique_ptr<std::pmr::monotonic_buffer_resource> storage_ =
+      std::make_unique<std::pmr::monotonic_buffer_resource>();  // of new names and paths
   std::vector<std::string> unused_map_names_;
 };
 
