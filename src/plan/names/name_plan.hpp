@@ -51,7 +51,7 @@ class NamePlan {
 
 /// In the order select, exclude, unwrap, strip-prefix, rename, map, cast. The entries must outlive the plan;
 /// the rules need not. With `nested` the kept paths must fit into one nested state, besides names being
-/// unique.
+/// unique. Collisions are looked for where rules change names: those of the checkpoint itself are not found.
 ///
 /// Throws not_found when a glob, a prefix or a rename matches nothing or nothing is left; mismatch, naming
 /// both, when two entries get one name or path, a leaf comes to lie under a leaf, or a container would be
