@@ -65,6 +65,29 @@ std::string escape_name(std::string_view name) {
   return out;
 }
 
+std::optional<std::string> unescape_name(std::string_view text) {
+  constexpr std::string_view kLetters = "tnr\\", kBytes = "\t\n\r\\";
+  std::string out;
+  while (!text.empty()) {
+    std::size_t used = 1;
+    if (text[0] != '\\') {
+      out += text[0];
+    } else if (text.size() >= 2 && kLetters.find(text[1]) != std::string_view::npos) {
+      out += kBytes[kLetters.find(text[1])];
+      used = 2;
+    } else {
+      unsigned value = 0;
+      const std::string_view digits = text.substr(std::min<std::size_t>(text.size(), 2), 2);
+      const auto [end, error] = std::from_chars(digits.begin(), digits.end(), value, 16);
+      if (!text.starts_with("\\x") || digits.size() != 2 || end != digits.end()) return std::nullopt;
+      out += static_cast<char>(value);
+      used = 4;
+    }
+    text.remove_prefix(used);
+  }
+  return out;
+}
+
 std::string human_bytes(std::uint64_t bytes) {
   constexpr std::array kUnits = {"B", "KB", "MB", "GB", "TB", "PB", "EB"};
   double value = static_cast<double>(bytes);

@@ -13,6 +13,10 @@ namespace cairn {
 /// (\t, \n, \r, \\, \xNN): it takes one line and cannot steer a terminal. Valid UTF-8 stays.
 std::string escape_name(std::string_view name);
 
+/// The name that escape_name() shows so; nullopt for a backslash that begins none of its escapes. Other bytes
+/// stand for themselves, escaped or not.
+std::optional<std::string> unescape_name(std::string_view text);
+
 /// "1.50 GB": decimal units, for reports.
 std::string human_bytes(std::uint64_t bytes);
 

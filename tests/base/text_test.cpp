@@ -6,6 +6,19 @@
 namespace cairn {
 namespace {
 
+TEST(UnescapeName, UndoesEscapeNameForEveryByte) {
+  std::string name;
+  for (int byte = 0; byte < 256; ++byte) name += static_cast<char>(byte);
+  name += "\u00e9\u202ex\\x41";
+  EXPECT_EQ(unescape_name(escape_name(name)), name);
+  EXPECT_EQ(unescape_name("net.\u00e9 =#"), "net.\u00e9 =#");
+}
+
+TEST(UnescapeName, RefusesOtherBackslashes) {
+  for (const char* text : {"\\", "a\\q", "\\x", "\\x4", "\\xg0", "\\x-1", "\\X41"})
+    EXPECT_EQ(unescape_name(text), std::nullopt) << text;
+}
+
 TEST(EscapeName, TakesOneLineAndSteersNoTerminal) {
   EXPECT_EQ(escape_name("plain.weight"), "plain.weight");
   EXPECT_EQ(escape_name("a\tb\nc\rd\\e"), "a\\tb\\nc\\rd\\\\e");
