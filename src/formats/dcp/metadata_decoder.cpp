@@ -2,11 +2,8 @@
 #include "formats/dcp/metadata_decoder.hpp"
 
 #include <algorithm>
-#include <unordered_map>
-#include <unordered_set>
 
 #include "base/fail.hpp"
-#include "base/keyed_hash.hpp"
 #include "base/text.hpp"
 #include "formats/dcp/fields.hpp"
 #include "formats/dcp/metadata_store.hpp"
@@ -29,7 +26,7 @@ class Decoder {
 
   DecodedMetadata decode() {
     check_root();
-    rows_.read(store_, field(store_, root_, "storage_data"), where_);
+    rows_.read(store_, field(store_, root_, "storage_data"), names_, where_);
     read_paths();
     const auto states = field(store_, root_, "state_dict_metadata");
     if (!states || states->kind() != Kind::dict) {
@@ -66,7 +63,9 @@ class Decoder {
     const auto items = store_.items(*paths);
     for (std::size_t i = 0; i < items.size(); i += 2) {
       if (items[i].kind() == Kind::string && items[i + 1].kind() == Kind::tuple) {
-        paths_.insert_or_assign(store_.text(items[i]), items[i + 1]);
+        const std::uint32_t name = names_.number(items[i]);
+        if (name >= paths_.size()) paths_.resize(std::max<std::size_t>(name + 1, names_.count()), kAbsent);
+        paths_[name] = items[i + 1];
       }
     }
   }
@@ -75,8 +74,10 @@ class Decoder {
     if (key.kind() != Kind::string)
       fail_corrupt("{}: a name is {}, a str expected", where_, describe(store_, key));
     const std::string_view name = store_.text(key);
-    if (!seen_.insert(name).second)
-      fail_corrupt("{}: the name '{}' appears twice", where_, escape_name(name));
+    const std::uint32_t number = names_.number(key);
+    if (number >= seen_.size()) seen_.resize(std::max<std::size_t>(number + 1, names_.count()));
+    if (seen_[number]) fail_corrupt("{}: the name '{}' appears twice", where_, escape_name(name));
+    seen_[number] = true;
     if (is_instance(store_, value, "TensorStorageMetadata")) {
       tensor(key, value);
     } else if (is_instance(store_, value, "BytesStorageMetadata")) {
@@ -107,7 +108,7 @@ class Decoder {
     }
     result_.catalog.add_tensor(string_id(key), dtype, shape_);
     add_path(key);
-    chunks(name, field(store_, value, "chunks"));
+    chunks(key, field(store_, value, "chunks"));
   }
 
   // TensorProperties: its state is the tuple (dtype, layout, requires_grad, memory format, pin_memory).
@@ -168,13 +169,14 @@ class Decoder {
            member == "TORCH_PRESERVE_FORMAT";
   }
 
-  void chunks(std::string_view name, std::optional<Value> list) {
+  void chunks(Value key, std::optional<Value> list) {
+    const std::string_view name = store_.text(key);
     if (!list || (list->kind() != Kind::list && list->kind() != Kind::tuple)) {
       return fault(FaultKind::shape, name, "the list of chunks is missing");
     }
     charge(store_.items(*list).size());
     const auto items = store_.items(*list);
-    RowFinder rows(store_, rows_.of(name), items.size());
+    RowFinder rows(store_, rows_.of(names_.number(key)), items.size());
     result_.catalog.reserve_chunks(items.size(), std::min<std::size_t>(shape_.size(), 4));
     for (std::size_t i = 0; i < items.size(); ++i) add_chunk(name, items[i], i, rows);
   }
@@ -207,7 +209,7 @@ class Decoder {
 
   void object(Value key) {
     const std::string_view name = store_.text(key);
-    const StorageRow* row = RowFinder(store_, rows_.of(name), 1).find(0, {});
+    const StorageRow* row = RowFinder(store_, rows_.of(names_.number(key)), 1).find(0, {});
     if (row == nullptr)
       return fault(FaultKind::storage_data, name, "storage_data has no item for the object");
     result_.catalog.add_object(string_id(key), row->file, row->byte_offset, row->byte_length);
@@ -215,11 +217,12 @@ class Decoder {
   }
 
   void add_path(Value key) {
-    const auto found = paths_.find(store_.text(key));
-    if (found == paths_.end()) return;
+    const std::uint32_t number = names_.number(key);
+    const Value path = number < paths_.size() ? paths_[number] : kAbsent;
+    if (path == kAbsent) return;
     std::vector<PathStep> steps;
-    charge(store_.items(found->second).size());
-    for (const Value step : store_.items(found->second)) {
+    charge(store_.items(path).size());
+    for (const Value step : store_.items(path)) {
       if (step.kind() == Kind::string) {
         steps.push_back({string_id(step), false});
       } else if (step.kind() == Kind::integer && !steps.empty() &&
@@ -267,8 +270,9 @@ class Decoder {
   Value root_;
   StorageRows rows_;
   DecodedMetadata result_;
-  std::unordered_map<std::string_view, Value, KeyedHash> paths_;
-  std::unordered_set<std::string_view, KeyedHash> seen_;
+  NameTable names_{store_};
+  std::vector<Value> paths_;  // by the numbers of the names
+  std::vector<bool> seen_;
   pickle::ValueMap string_ids_;
   std::vector<std::int64_t> shape_;
   Box box_;

@@ -59,7 +59,7 @@ bool is_plain_relative_path(std::string_view path) {
   return true;
 }
 
-void StorageRows::read(const MetadataStore& store, std::optional<Value> storage_data,
+void StorageRows::read(const MetadataStore& store, std::optional<Value> storage_data, NameTable& names,
                        std::string_view where) {
   if (!storage_data || storage_data->kind() != Kind::dict) {
     fail_corrupt("{}: storage_data is {}, a dict expected", where,
@@ -67,11 +67,12 @@ void StorageRows::read(const MetadataStore& store, std::optional<Value> storage_
   }
   const auto items = store.items(*storage_data);
   rows_.reserve(items.size() / 2);
-  for (std::size_t i = 0; i < items.size(); i += 2) add(store, items[i], items[i + 1], where);
-  group();
+  for (std::size_t i = 0; i < items.size(); i += 2) add(store, items[i], items[i + 1], names, where);
+  group(names.count());
 }
 
-void StorageRows::add(const MetadataStore& store, Value key, Value info, std::string_view where) {
+void StorageRows::add(const MetadataStore& store, Value key, Value info, NameTable& names,
+                      std::string_view where) {
   const auto index = store.row(RowClass::index, key);
   if (index.empty() || index[kIndexFqn].kind() != Kind::string) {
     fail_corrupt("{}: a key of storage_data is {}, MetadataIndex with a name expected", where,
@@ -89,15 +90,9 @@ void StorageRows::add(const MetadataStore& store, Value key, Value info, std::st
                  escape_name(store.text(name)), describe(store, info));
   }
   check_transforms(store, place[kPlaceTransforms], where, name);
-  rows_.push_back({name_number(store, name), file_number(store, place[kPlacePath], where),
+  rows_.push_back({names.number(name), file_number(store, place[kPlacePath], where),
                    unsigned_field(store, place[kPlaceOffset], "offset", where, name),
                    unsigned_field(store, place[kPlaceLength], "length", where, name), offset});
-}
-
-std::uint32_t StorageRows::name_number(const MetadataStore& store, Value name) {
-  if (name == last_name_) return rows_.back().name;
-  last_name_ = name;
-  return names_.try_emplace(store.text(name), static_cast<std::uint32_t>(names_.size())).first->second;
 }
 
 std::uint32_t StorageRows::file_number(const MetadataStore& store, Value path, std::string_view where) {
@@ -116,8 +111,8 @@ std::uint32_t StorageRows::file_number(const MetadataStore& store, Value path, s
 }
 
 // A counting sort by name, unless the file has them grouped.
-void StorageRows::group() {
-  std::vector<std::uint64_t> begins(names_.size() + 1, 0);
+void StorageRows::group(std::uint32_t name_count) {
+  std::vector<std::uint64_t> begins(name_count + 1, 0);
   for (const StorageRow& row : rows_) ++begins[row.name + 1];
   std::partial_sum(begins.begin(), begins.end(), begins.begin());
   ends_.assign(begins.begin() + 1, begins.end());
@@ -127,11 +122,10 @@ void StorageRows::group() {
   rows_ = std::move(grouped);
 }
 
-std::span<const StorageRow> StorageRows::of(std::string_view name) const {
-  const auto at = names_.find(name);
-  if (at == names_.end()) return {};
-  const std::uint64_t begin = at->second == 0 ? 0 : ends_[at->second - 1];
-  return std::span(rows_).subspan(begin, ends_[at->second] - begin);
+std::span<const StorageRow> StorageRows::of(std::uint32_t name) const {
+  if (name >= ends_.size()) return {};
+  const std::uint64_t begin = name == 0 ? 0 : ends_[name - 1];
+  return std::span(rows_).subspan(begin, ends_[name] - begin);
 }
 
 RowFinder::RowFinder(const MetadataStore& store, std::span<const StorageRow> rows, std::size_t chunk_count)

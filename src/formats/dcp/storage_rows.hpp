@@ -12,11 +12,12 @@
 
 #include "base/keyed_hash.hpp"
 #include "formats/dcp/metadata_store.hpp"
+#include "formats/dcp/name_table.hpp"
 
 namespace cairn::dcp {
 
 struct StorageRow {
-  std::uint32_t name;  ///< equal for equal names
+  std::uint32_t name;  ///< its number
   std::uint32_t file;
   std::uint64_t byte_offset, byte_length;
   Value offset;  ///< tuple or list of ints; None for an object
@@ -26,26 +27,25 @@ class StorageRows {
  public:
   /// Reads the dict MetadataIndex -> _StorageInfo. The store must outlive this object and not grow. Throws
   /// corrupt for malformed entries and unsafe file names, unsupported for transformed items.
-  void read(const MetadataStore& store, std::optional<Value> storage_data, std::string_view where);
+  void read(const MetadataStore& store, std::optional<Value> storage_data, NameTable& names,
+            std::string_view where);
 
-  /// The rows of a name in the file's order.
-  std::span<const StorageRow> of(std::string_view name) const;
+  /// The rows of a name, by its number, in the file's order.
+  std::span<const StorageRow> of(std::uint32_t name) const;
 
   /// Relative paths, plain components only; rows index into it.
   const std::vector<std::string>& files() const { return files_; }
 
  private:
-  void add(const MetadataStore& store, Value key, Value info, std::string_view where);
-  std::uint32_t name_number(const MetadataStore& store, Value name);
+  void add(const MetadataStore& store, Value key, Value info, NameTable& names, std::string_view where);
   std::uint32_t file_number(const MetadataStore& store, Value path, std::string_view where);
-  void group();
+  void group(std::uint32_t name_count);
 
   std::vector<StorageRow> rows_;
-  std::unordered_map<std::string_view, std::uint32_t, KeyedHash> names_;  // the text lives in the store
-  std::unordered_map<std::string_view, std::uint32_t, KeyedHash> file_numbers_;
-  std::vector<std::uint64_t> ends_;  // of the rows of each name
+  std::unordered_map<std::string_view, std::uint32_t, KeyedHash> file_numbers_;  // the text is the store's
+  std::vector<std::uint64_t> ends_;                                              // of the rows of each name
   std::vector<std::string> files_;
-  Value last_name_ = kAbsent, last_path_ = kAbsent;
+  Value last_path_ = kAbsent;
 };
 
 /// Finds the rows of one name's chunks. Where both are in the same order, as torch writes them, by position.
