@@ -136,11 +136,13 @@ class Consolidation {
     const ByteRange owned = windows.owned(comm_.rank(), comm_.size());
     const std::uint64_t total =
         owned.size() == 0 ? 0 : windows.at(owned.end - 1).end - windows.at(owned.begin).begin;
-    TransferOptions transfer_options{threads_, verify_source(), by_kernel(), {}};
+    TransferOptions transfer_options{threads_, verify_source(), by_kernel() ? file_.get() : nullptr, {}};
     if (options_.progress) {
       transfer_options.progress = [&](std::uint64_t done) { options_.progress({done, total}); };
     }
-    share_.passed = transfer(*source_, *layout_, plan_.contents, windows, owned, *file_, transfer_options);
+    const auto make_writer = [this] { return std::make_unique<FileWriter>(*file_); };
+    share_.passed =
+        transfer(*source_, *layout_, plan_.contents, windows, owned, make_writer, transfer_options);
     share_.written_bytes = total;
     if (options_.progress) options_.progress({total, total});
   }

@@ -26,19 +26,19 @@ namespace {
 class Job {
  public:
   Job(Source& source, const OutputLayout& layout, std::span<const RecordContent> contents,
-      const Windows& windows, ByteRange owned, File& output)
+      const Windows& windows, ByteRange owned, const MakeWriter& make_writer)
       : source_(source),
         layout_(layout),
         contents_(contents),
         windows_(windows),
         end_(owned.end),
-        output_(output),
+        make_writer_(make_writer),
         indices_(source.catalog()),
         next_(owned.begin) {}
 
   PassedBytes run(const TransferOptions& options) {
-    verify_source_ = options.verify_source && !options.by_kernel;
-    by_kernel_ = options.by_kernel;
+    verify_source_ = options.verify_source && options.kernel_output == nullptr;
+    kernel_output_ = options.kernel_output;
     {
       std::vector<std::jthread> workers;
       start(workers, options.threads);
@@ -72,7 +72,8 @@ class Job {
       PassedBytes passed;
       WindowFiller filler(source_, layout_, contents_, indices_, scratch, verify_source_);
       std::optional<KernelCopier> copier;
-      if (by_kernel_) copier.emplace(source_, layout_, contents_, output_, scratch);
+      if (kernel_output_ != nullptr) copier.emplace(source_, layout_, contents_, *kernel_output_, scratch);
+      const auto writer = make_writer_();
       while (!stop_) {
         const std::uint64_t index = next_.fetch_add(1);
         if (index >= end_) break;
@@ -80,7 +81,7 @@ class Job {
         const auto left = copier ? copier->copy(window, passed.written) : std::vector{window};
         for (const ByteRange part : left) {
           filler.fill(part, std::span(buffer).first(part.size()), passed);
-          output_.write(part.begin, std::span(buffer).first(part.size()));
+          writer->write(part, std::span(buffer).first(part.size()), passed.written);
         }
         written_ += window.size();
       }
@@ -116,7 +117,7 @@ class Job {
   std::span<const RecordContent> contents_;
   const Windows& windows_;
   const std::uint64_t end_;
-  File& output_;
+  const MakeWriter& make_writer_;
   ChunkIndices indices_;
   std::atomic<std::uint64_t> next_, written_{0};
   std::atomic<bool> stop_{false};
@@ -124,15 +125,17 @@ class Job {
   std::condition_variable done_;
   int running_ = 0;
   PassedBytes passed_;
-  bool verify_source_ = true, by_kernel_ = false;
+  bool verify_source_ = true;
+  File* kernel_output_ = nullptr;
   std::exception_ptr failure_;
 };
 
 }  // namespace
 
 PassedBytes transfer(Source& source, const OutputLayout& layout, std::span<const RecordContent> contents,
-                     const Windows& windows, ByteRange owned, File& output, const TransferOptions& options) {
-  return Job(source, layout, contents, windows, owned, output).run(options);
+                     const Windows& windows, ByteRange owned, const MakeWriter& make_writer,
+                     const TransferOptions& options) {
+  return Job(source, layout, contents, windows, owned, make_writer).run(options);
 }
 
 int default_threads(int ranks_on_node) {

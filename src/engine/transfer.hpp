@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Executes one rank's share of an output: threads take windows in order, fill each in memory, write it once.
+// Executes one rank's share of an output: threads take windows in order, fill each in memory, have it
+// written once.
 // Local.
 #pragma once
 
@@ -11,6 +12,7 @@
 #include "cairn/storage.hpp"
 #include "engine/crc_pieces.hpp"
 #include "engine/window_filler.hpp"
+#include "engine/window_writer.hpp"
 #include "formats/output_layout.hpp"
 #include "formats/record_content.hpp"
 #include "formats/source.hpp"
@@ -25,17 +27,19 @@ inline constexpr std::uint64_t kBufferBytesPerThread = 2 * kWindowBytes;
 
 struct TransferOptions {
   int threads = 1;
-  bool verify_source = true;  ///< see WindowFiller
-  bool by_kernel = false;     ///< see KernelCopier; nothing is verified then
+  bool verify_source = true;      ///< see WindowFiller
+  File* kernel_output = nullptr;  ///< the file that windows are ranges of: see KernelCopier; nothing is
+                                  ///< verified then
   /// Called about four times a second from the calling thread with the bytes written so far; may be empty.
   std::function<void(std::uint64_t)> progress;
 };
 
-/// Writes windows [owned.begin, owned.end) of `windows` to `output`. Returns the CRCs of what was written,
-/// joined, and those of the storages of which this rank read a part only; storages that it read wholly are
-/// compared. The first failure of any thread stops all of them and is thrown.
+/// Fills windows [owned.begin, owned.end) of `windows` and has them written. Returns the CRCs of what was
+/// written, joined, and those of the storages of which this rank read a part only; storages that it read
+/// wholly are compared. The first failure of any thread stops all of them and is thrown.
 PassedBytes transfer(Source& source, const OutputLayout& layout, std::span<const RecordContent> contents,
-                     const Windows& windows, ByteRange owned, File& output, const TransferOptions& options);
+                     const Windows& windows, ByteRange owned, const MakeWriter& make_writer,
+                     const TransferOptions& options);
 
 /// Threads a rank uses when the user names none: the cores of its affinity, divided by the ranks on the node
 /// when they are not bound to cores of their own; 1 to 8.
