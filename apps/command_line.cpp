@@ -95,6 +95,7 @@ void Grammar::expect_operands(const Parsed& parsed, std::size_t least, std::size
 }
 
 po::typed_value<std::string>* word(const char* name) { return po::value<std::string>()->value_name(name); }
+po::typed_value<Words>* words(const char* name) { return po::value<Words>()->value_name(name); }
 
 std::string path_operand(const std::string& operand) {
   constexpr std::string_view local = "file://";

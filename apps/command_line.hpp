@@ -26,6 +26,7 @@ struct Parsed {
 
   bool has(const char* option) const { return options.count(option) > 0; }
   const std::string& text(const char* option) const { return options[option].as<std::string>(); }
+  Words texts(const char* option) const { return has(option) ? options[option].as<Words>() : Words(); }
 };
 
 /// What one command accepts.
@@ -55,6 +56,8 @@ class Grammar {
 inline boost::program_options::typed_value<bool>* flag() { return boost::program_options::bool_switch(); }
 /// An option with a word as its value; `word` is its name in --help.
 boost::program_options::typed_value<std::string>* word(const char* word);
+/// One that may be given several times.
+boost::program_options::typed_value<Words>* words(const char* word);
 
 /// The path that an operand names: "file://" is taken off, other URLs are refused.
 std::string path_operand(const std::string& operand);

@@ -90,6 +90,18 @@ Choice one_of(const Grammar& grammar, const Parsed& parsed, const char* option,
   grammar.refuse(fmt::format("--{} '{}': one of {} is needed", option, parsed.text(option), names));
 }
 
+NameOptions name_options(const Parsed& parsed) {
+  NameOptions names;
+  names.select = parsed.texts("select");
+  names.exclude = parsed.texts("exclude");
+  names.unwrap = parsed.options["unwrap"].as<bool>();
+  names.strip_prefix = parsed.texts("strip-prefix");
+  names.rename = parsed.texts("rename");
+  if (parsed.has("map")) names.map_file = parsed.text("map");
+  names.cast = parsed.texts("cast");
+  return names;
+}
+
 Action understand(const Grammar& grammar, const Parsed& parsed) {
   grammar.expect_operands(parsed, 2, 2);
   Wanted wanted;
@@ -101,6 +113,9 @@ Action understand(const Grammar& grammar, const Parsed& parsed) {
   if (parsed.has("threads")) {
     wanted.options.threads = number_option("--threads", parsed.text("threads"), 1, kMostThreads);
   }
+  wanted.options.names = name_options(parsed);
+  wanted.options.ema = parsed.options["ema"].as<bool>();
+  wanted.options.more_outputs = parsed.texts("output");
   wanted.options.flat = parsed.options["flat"].as<bool>();
   wanted.options.alignment =
       static_cast<std::uint32_t>(number_option("--align", parsed.text("align"), 64, 32768));
@@ -133,6 +148,17 @@ Command consolidate_command() {
       "max-memory", word("SIZE")->default_value("64MiB"), "most memory for data buffers of a rank")(
       "no-sync", flag(), "publish without fsync")("flat", flag(),
                                                   "flat names as keys, not the recorded nesting")(
+      "select", words("GLOB"), "keep only names that match one of these")(
+      "exclude", words("GLOB"), "drop names that match one of these")(
+      "unwrap", flag(), "drop the components that wrapping modules put into names")(
+      "strip-prefix", words("P"), "drop these leading components")(
+      "rename", words("FROM=TO"), "other leading components")("map", word("FILE"),
+                                                              "other names, old<TAB>new a line")(
+      "cast", words("[GLOB=]DTYPE"),
+      "write floating-point tensors as float32, float16 or bfloat16; GLOB=keep")(
+      "ema", flag(), "also model_ema_fp32.pth and model_ema_bf16.pth, of what net_ema.* holds")(
+      "output", words("FILE:RULES"),
+      "a further file from the same read: select=GLOB,rename=FROM=TO,cast=DTYPE…")(
       "objects", word("WHAT")->default_value("keep"),
       "values that are no tensors: keep; safe: those that torch.load refuses by default go into a second "
       "file; "

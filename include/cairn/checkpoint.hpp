@@ -76,7 +76,19 @@ enum class ObjectPolicy : std::uint8_t {
 enum class CopyMode : std::uint8_t {
   automatic,  ///< user
   user,       ///< through buffers, CRCs checked and computed
-  kernel,     ///< copy_file_range where source and output agree byte by byte; nothing is verified
+  kernel,     ///< copy_file_range where source and output agree byte by byte; nothing is verified. Of one
+              ///< output without casts
+};
+
+/// What of a checkpoint goes into an output, and under which names: the options of the command line, as text
+/// (docs/names-and-casts.md).
+struct NameOptions {
+  std::vector<std::string> select, exclude;  ///< globs
+  bool unwrap = false;                       ///< drop the components that wrapping modules add
+  std::vector<std::string> strip_prefix;     ///< whole components
+  std::vector<std::string> rename;           ///< FROM=TO
+  std::string map_file;                      ///< old<TAB>new lines; empty: none
+  std::vector<std::string> cast;             ///< DTYPE, GLOB=DTYPE, GLOB=keep
 };
 
 struct ConsolidateOptions {
@@ -88,8 +100,11 @@ struct ConsolidateOptions {
   int threads = 0;  ///< I/O threads of one rank; 0: cores of this rank's affinity, shared
                     ///< fairly with the ranks on the node, 1 to 8
   ObjectPolicy objects = ObjectPolicy::keep;
-  bool flat = false;             ///< flat names as keys; else the recorded nesting is rebuilt
-  std::uint32_t alignment = 64;  ///< of payloads in the file, a power of two up to 32768
+  bool flat = false;  ///< flat names as keys; else the recorded nesting is rebuilt
+  NameOptions names;  ///< of the main output
+  bool ema = false;   ///< also model_ema_fp32.pth and model_ema_bf16.pth beside it, of what `net_ema.` names
+  std::vector<std::string> more_outputs;  ///< FILE:RULES each; every source byte is read once for all outputs
+  std::uint32_t alignment = 64;           ///< of payloads in the file, a power of two up to 32768
   CopyMode copy = CopyMode::automatic;
   bool verify_source =
       true;  ///< compare the stored CRCs of items that this job reads completely (not with kernel)

@@ -12,7 +12,8 @@
 #include "checkpoint/consolidated_state.hpp"
 #include "checkpoint/consolidation_plan.hpp"
 #include "checkpoint/destination.hpp"
-#include "checkpoint/open_late.hpp"
+#include "checkpoint/output_requests.hpp"
+#include "checkpoint/planned_outputs.hpp"
 #include "checkpoint/process_memory.hpp"
 #include "checkpoint/small_file.hpp"
 #include "engine/kernel_copy.hpp"
@@ -21,6 +22,8 @@
 #include "formats/dcp/source.hpp"
 #include "formats/layouts.hpp"
 #include "parallel/agree.hpp"
+#include "plan/names/ema.hpp"
+#include "plan/names/name_list.hpp"
 #include "storage/atomic_outputs.hpp"
 
 namespace cairn {
@@ -31,8 +34,16 @@ constexpr int kRoot = 0;
 
 // What one rank did; gathered by the coordinator.
 struct Share {
-  std::uint64_t read_bytes = 0, written_bytes = 0, peak_rss = 0;
+  std::uint64_t read_bytes = 0, peak_rss = 0;
   PassedBytes passed;
+};
+
+// What the coordinator knows of an output.
+struct OutputOf {
+  std::string file;
+  ConsolidatedState state;
+  std::optional<torch_file::Layout> objects_layout;
+  std::size_t objects_index;  // in the set of files
 };
 
 class Consolidation {
@@ -53,7 +64,6 @@ class Consolidation {
 
  private:
   bool is_root() const { return comm_.rank() == kRoot; }
-
   bool by_kernel() const { return options_.copy == CopyMode::kernel; }
   bool verify_source() const { return options_.verify_source && !by_kernel(); }
 
@@ -62,62 +72,116 @@ class Consolidation {
       fail(ErrorKind::invalid_argument, "an alignment of {}: a power of two from 64 to 32768 is needed",
            options_.alignment);
     }
-    const auto room = options_.max_memory / kBufferBytesPerThread;
-    if (room == 0) {
-      fail(ErrorKind::invalid_argument, "a memory cap of {} bytes is too small: {} expected at least",
-           options_.max_memory, kBufferBytesPerThread);
+    requests_ = output_requests(options_);
+    if (by_kernel() && (requests_.size() > 1 || !requests_[0].rules.casts.empty())) {
+      fail(ErrorKind::invalid_argument, "the kernel copies into one output without casts only");
     }
     threads_ = options_.threads > 0 ? options_.threads : default_threads(comm_.ranks_on_node());
+    fit_threads(kBufferBytesPerThread);
+  }
+
+  // As many threads as their buffers have room.
+  void fit_threads(std::uint64_t bytes_per_thread) {
+    const auto room = options_.max_memory / bytes_per_thread;
+    if (room == 0) {
+      fail(ErrorKind::invalid_argument, "a memory cap of {} bytes is too small: {} expected at least",
+           options_.max_memory, bytes_per_thread);
+    }
     threads_ = static_cast<int>(std::min<std::uint64_t>(static_cast<std::uint64_t>(threads_), room));
   }
 
-  // --- coordinator: everything that can be refused is refused before a tensor byte is read
-  // --------------------
+  // --- coordinator: everything that can be refused is refused before a tensor byte is read ----------------
   Bytes prepare() {
     const auto located = locate_checkpoint(files_, options_.source);
     plan_.directory = located.path;
     const std::string file =
         choose_destination(files_, plan_.directory, options_.destination, options_.overwrite);
+    complete_requests(files_, file, requests_);
     FaultList faults;
     auto metadata = dcp::read_metadata(files_, plan_.directory, faults);
     faults.throw_if_any(plan_.directory);
     if (!located.note.empty()) report_.warnings.push_back(located.note);
     report_.warnings.insert(report_.warnings.end(), metadata.notes.begin(), metadata.notes.end());
     source_.emplace(files_, plan_.directory, std::move(metadata.catalog));
-    state_ = consolidate_state(*source_, options_, file, metadata.metadata_bytes);
-    report_.warnings.insert(report_.warnings.end(), state_.warnings.begin(), state_.warnings.end());
-    report_.skipped = std::move(state_.skipped);
-    plan_.archive_name = zip::archive_name(file);
-    plan_.alignment = options_.alignment;
-    plan_.pickle_bytes = state_.main.pickle.size();
-    plan_.contents = std::move(state_.main.storages);
-    layout_.emplace(plan_.layout());
-    create_outputs(file);
-    plan_.temporary_path = (*outputs_)[0].temporary_path();
+    plan_outputs(metadata.metadata_bytes);
+    planned_.emplace(plan_, source_->catalog());
+    create_outputs();
     return comm_.size() > 1 ? plan_.encode(source_->catalog()) : Bytes();
   }
 
-  void create_outputs(const std::string& file) {
-    std::vector<AtomicOutputs::Wanted> wanted{{file, layout_->file_size()}};
-    const std::string objects_file = objects_path_for(file);
-    if (state_.unsafe_objects) {
-      check_output(files_, plan_.directory, objects_file, options_.overwrite);
-      const FileState& objects = *state_.unsafe_objects;
-      std::vector<std::uint64_t> sizes;
-      for (const RecordContent& content : objects.storages) sizes.push_back(content.bytes);
-      objects_layout_.emplace(zip::archive_name(objects_file), objects.pickle.size(), std::move(sizes),
-                              options_.alignment);
-      wanted.push_back({objects_file, objects_layout_->file_size()});
-    } else if (options_.objects == ObjectPolicy::safe && files_.status(objects_file)) {
-      report_.warnings.push_back(
-          fmt::format("{}: left as it is; no object of this checkpoint needs it", escape_name(objects_file)));
+  void plan_outputs(std::uint64_t metadata_bytes) {
+    const bool all_as_is = requests_.size() == 1 && requests_[0].keeps_all();
+    std::optional<NamedEntries> entries;
+    if (!all_as_is) entries.emplace(source_->catalog());
+    if (options_.ema) warn_of_gaps(find_ema_gaps(entries->all()));
+    for (const OutputRequest& request : requests_) {
+      std::optional<OutputCatalog> chosen;
+      if (!request.keeps_all()) {
+        chosen = apply_rules(source_->catalog(), *entries, request.rules, !options_.flat);
+        warn_of_map(request, *chosen);
+      }
+      plan_output(request.file, chosen ? &*chosen : nullptr, metadata_bytes);
     }
+  }
+
+  void plan_output(const std::string& file, const OutputCatalog* chosen, std::uint64_t metadata_bytes) {
+    auto state = consolidate_state(*source_, chosen, options_, file, metadata_bytes);
+    report_.warnings.insert(report_.warnings.end(), state.warnings.begin(), state.warnings.end());
+    if (outputs_of_.empty()) report_.skipped = std::move(state.skipped);
+    plan_.outputs.push_back({{},
+                             zip::archive_name(file),
+                             options_.alignment,
+                             state.main.pickle.size(),
+                             std::move(state.main.storages)});
+    outputs_of_.push_back({file, std::move(state), {}, 0});
+  }
+
+  void warn_of_gaps(const EmaGaps& gaps) {
+    const auto warn = [&](const std::vector<std::string>& names, std::string_view counterpart) {
+      if (names.empty()) return;
+      report_.warnings.push_back(fmt::format("no {} for {}", counterpart, list_names(names)));
+    };
+    warn(gaps.without_net, "'net.' counterpart");
+    warn(gaps.without_ema, "'net_ema.' counterpart");
+  }
+
+  void warn_of_map(const OutputRequest& request, const OutputCatalog& chosen) {
+    if (chosen.unused_map_names.empty()) return;
+    report_.warnings.push_back(fmt::format("{}: nothing is called {}", escape_name(request.map_file),
+                                           list_names(chosen.unused_map_names)));
+  }
+
+  // The main output comes first in the set: it appears last.
+  void create_outputs() {
+    std::vector<AtomicOutputs::Wanted> wanted;
+    for (std::size_t i = 0; i < outputs_of_.size(); ++i) {
+      if (i > 0) check_output(files_, plan_.directory, outputs_of_[i].file, options_.overwrite);
+      wanted.push_back({outputs_of_[i].file, planned_->layout(i).file_size()});
+    }
+    for (OutputOf& output : outputs_of_) want_objects(output, wanted);
     std::uint64_t bytes = 0;  // of this output and those that follow
     for (std::size_t i = wanted.size(); i-- > 0;) {
       bytes += wanted[i].size;
       prepare_directory(files_, wanted[i].path, bytes, options_.overwrite);
     }
     outputs_.emplace(AtomicOutputs::create(files_, wanted, options_.overwrite));
+    for (std::size_t i = 0; i < plan_.outputs.size(); ++i)
+      plan_.outputs[i].temporary_path = (*outputs_)[i].temporary_path();
+  }
+
+  void want_objects(OutputOf& output, std::vector<AtomicOutputs::Wanted>& wanted) {
+    const std::string file = objects_path_for(output.file);
+    if (output.state.unsafe_objects) {
+      check_output(files_, plan_.directory, file, options_.overwrite);
+      const FileState& objects = *output.state.unsafe_objects;
+      output.objects_layout.emplace(zip::archive_name(file), objects.pickle.size(),
+                                    record_bytes(objects.storages), options_.alignment);
+      output.objects_index = wanted.size();
+      wanted.push_back({file, output.objects_layout->file_size()});
+    } else if (options_.objects == ObjectPolicy::safe && files_.status(file)) {
+      report_.warnings.push_back(
+          fmt::format("{}: left as it is; no object of this checkpoint needs it", escape_name(file)));
+    }
   }
 
   // --- all ranks ------------------------------------------------------------------------------------------
@@ -125,32 +189,30 @@ class Consolidation {
     if (!is_root()) {
       Catalog catalog;
       plan_ = ConsolidationPlan::decode(message, catalog);
-      layout_.emplace(plan_.layout());
       source_.emplace(files_, plan_.directory, std::move(catalog));
+      planned_.emplace(plan_, source_->catalog());
     }
-    file_ = open_write_late(files_, plan_.temporary_path, kVisibilityTimeout_s);
+    fit_threads(kBufferBytesPerThread + planned_->writer_bytes());
+    planned_->open(files_, kVisibilityTimeout_s);
   }
 
   void copy() {
-    const Windows windows(layout_->region(), kWindowBytes);
+    const Windows windows(planned_->window_layout().region(), kWindowBytes);
     const ByteRange owned = windows.owned(comm_.rank(), comm_.size());
     const std::uint64_t total =
         owned.size() == 0 ? 0 : windows.at(owned.end - 1).end - windows.at(owned.begin).begin;
-    TransferOptions transfer_options{threads_, verify_source(), by_kernel() ? file_.get() : nullptr, {}};
+    TransferOptions transfer_options{
+        threads_, verify_source(), by_kernel() ? &planned_->file(0) : nullptr, {}};
     if (options_.progress) {
       transfer_options.progress = [&](std::uint64_t done) { options_.progress({done, total}); };
     }
-    const auto make_writer = [this] { return std::make_unique<FileWriter>(*file_); };
-    share_.passed =
-        transfer(*source_, *layout_, plan_.contents, windows, owned, make_writer, transfer_options);
-    share_.written_bytes = total;
+    share_.passed = transfer(*source_, planned_->window_layout(), planned_->contents(), windows, owned,
+                             planned_->make_writer(), transfer_options);
     if (options_.progress) options_.progress({total, total});
   }
 
   void close() {
-    if (options_.sync) file_->sync();
-    file_->close();
-    file_.reset();
+    planned_->close(options_.sync);
     share_.read_bytes = source_->read_bytes();
     share_.peak_rss = peak_rss_bytes();
   }
@@ -158,7 +220,6 @@ class Consolidation {
   Bytes encode_share() const {
     ByteWriter out;
     out.write(share_.read_bytes);
-    out.write(share_.written_bytes);
     out.write(share_.peak_rss);
     out.write(share_.passed.verified_bytes);
     const auto written = encode_pieces(share_.passed.written);
@@ -178,83 +239,76 @@ class Consolidation {
     for (const Bytes& bytes : shares) {
       ByteReader in(bytes, "share");
       report_.read_bytes += in.read<std::uint64_t>();
-      report_.written_bytes += in.read<std::uint64_t>();
       report_.peak_rss_bytes = std::max(report_.peak_rss_bytes, in.read<std::uint64_t>());
       report_.verified_bytes += in.read<std::uint64_t>();
       append(written, in.bytes(in.read<std::uint64_t>()));
       append(read, in.bytes(in.remaining()));
     }
     compare_storages(*source_, std::move(read), report_.verified_bytes);
-    const auto crcs = record_crcs(std::move(written), plan_.record_bytes());
+    const auto crcs = record_crcs(std::move(written), planned_->crc_bytes());
     if (verify_source()) compare_copied_bytes(crcs);
-    write_closing(crcs);
-    report_output(0, layout_->file_size(), state_.main);
-    if (state_.unsafe_objects) write_objects();
+    for (std::size_t i = 0; i < outputs_of_.size(); ++i) finish_output(i, planned_->crcs_of(i, crcs));
     outputs_->publish(options_.sync);
     std::ranges::for_each(report_.outputs, [this](const OutputReport& output) { check_published(output); });
     return encode_report();
   }
 
-  void report_output(std::size_t index, std::uint64_t bytes, const FileState& state) {
-    report_.outputs.push_back({(*outputs_)[index].final_path(), bytes, state.tensors, state.objects});
+  void finish_output(std::size_t index, const std::vector<std::uint32_t>& crcs) {
+    write_closing(index, crcs);
+    const OutputOf& output = outputs_of_[index];
+    report_output(index, planned_->layout(index).file_size(), output.state.main);
+    if (output.state.unsafe_objects) write_objects(output);
   }
 
-  void write_objects() {
-    const auto& objects = *state_.unsafe_objects;
+  void report_output(std::size_t index, std::uint64_t bytes, const FileState& state) {
+    report_.outputs.push_back({(*outputs_)[index].final_path(), bytes, state.tensors, state.objects});
+    report_.written_bytes += bytes;
+  }
+
+  void write_objects(const OutputOf& output) {
+    const auto& objects = *output.state.unsafe_objects;
     const auto read_before = source_->read_bytes();
-    const auto file = files_.open_write((*outputs_)[1].temporary_path());
-    write_small_file(*file, *objects_layout_, objects.pickle, objects.storages, *source_);
+    const auto file = files_.open_write((*outputs_)[output.objects_index].temporary_path());
+    write_small_file(*file, *output.objects_layout, objects.pickle, objects.storages, *source_);
     if (options_.sync) file->sync();
     file->close();
     report_.read_bytes += source_->read_bytes() - read_before;
-    report_.written_bytes += objects_layout_->file_size();
-    report_output(1, objects_layout_->file_size(), objects);
+    report_output(output.objects_index, output.objects_layout->file_size(), objects);
   }
 
-  void write_closing(const std::vector<std::uint32_t>& crcs) {
-    const auto file = files_.open_write(plan_.temporary_path);
-    file->write(0, layout_->head(state_.main.pickle));
-    write_split_backs(crcs, *file);
-    std::uint64_t at = layout_->region().end;
-    layout_->write_tail(state_.main.pickle, crcs, [&](std::span<const std::byte> bytes) {
+  void write_closing(std::size_t index, const std::vector<std::uint32_t>& crcs) {
+    const torch_file::Layout& layout = planned_->layout(index);
+    const auto& pickle = outputs_of_[index].state.main.pickle;
+    const auto file = files_.open_write(plan_.outputs[index].temporary_path);
+    file->write(0, layout.head(pickle));
+    for (const std::uint64_t record : records_without_back(index)) {
+      const ByteRange extent = layout.extent(record), payload = layout.payload(record);
+      Bytes back(extent.end - payload.end);
+      layout.write_back(record, crcs[record], back);
+      file->write(payload.end, back);
+    }
+    std::uint64_t at = layout.region().end;
+    layout.write_tail(pickle, crcs, [&](std::span<const std::byte> bytes) {
       file->write(at, bytes);
       at += bytes.size();
     });
-    report_.written_bytes +=
-        layout_->file_size() - layout_->region().size();  // the windows held zeros for backs
     if (options_.sync) file->sync();
     file->close();
   }
 
-  // Backs of the records that more than one window holds, those at the windows' ends, and of those whose
-  // payload the kernel copied.
-  void write_split_backs(const std::vector<std::uint32_t>& crcs, File& file) const {
-    const Windows windows(layout_->region(), kWindowBytes);
-    std::vector<std::uint64_t> records;
-    for (std::uint64_t i = 0; i + 1 < windows.count(); ++i) {
-      const std::uint64_t record = layout_->record_at(windows.at(i).end - 1);
-      if (layout_->extent(record).end > windows.at(i).end) records.push_back(record);
+  // Those that more than one window holds, and those whose payload the kernel copied.
+  std::vector<std::uint64_t> records_without_back(std::size_t index) const {
+    auto records = planned_->split_records(index);
+    for (std::uint64_t record = 0; by_kernel() && record < plan_.outputs[index].contents.size(); ++record) {
+      if (is_for_kernel(plan_.outputs[index].contents[record])) records.push_back(record);
     }
-    for (std::uint64_t record = 0; by_kernel() && record < plan_.contents.size(); ++record) {
-      if (is_for_kernel(plan_.contents[record])) records.push_back(record);
-    }
-    std::ranges::sort(records);
-    const auto repeated = std::ranges::unique(records);
-    records.erase(repeated.begin(), repeated.end());
-    for (const std::uint64_t record : records) write_back(record, crcs[record], file);
-  }
-
-  void write_back(std::uint64_t record, std::uint32_t crc, File& file) const {
-    const ByteRange extent = layout_->extent(record), payload = layout_->payload(record);
-    Bytes back(extent.end - payload.end);
-    layout_->write_back(record, crc, back);
-    file.write(payload.end, back);
+    return records;
   }
 
   // Storages inside objects are copied as they are: what was written must have the CRC of the source.
   void compare_copied_bytes(const std::vector<std::uint32_t>& crcs) {
-    for (std::size_t i = 0; i < crcs.size(); ++i) {
-      const RecordContent& content = plan_.contents[i];
+    for (std::size_t i = 0; i < planned_->contents().size(); ++i) {
+      const RecordContent& content = planned_->contents()[i];
       if (content.is_tensor || content.crc == 0) continue;
       if (crcs[i] != content.crc) {
         fail_corrupt(
@@ -335,14 +389,13 @@ class Consolidation {
   int threads_ = 1;
 
   ConsolidationPlan plan_;
-  std::optional<torch_file::Layout> layout_;
   std::optional<dcp::DirectorySource> source_;
-  std::unique_ptr<File> file_;
+  std::optional<PlannedOutputs> planned_;
   Share share_;
 
   // the coordinator's
-  ConsolidatedState state_;
-  std::optional<torch_file::Layout> objects_layout_;
+  std::vector<OutputRequest> requests_;
+  std::vector<OutputOf> outputs_of_;  // as plan_.outputs
   std::optional<AtomicOutputs> outputs_;
   ConsolidateReport report_;
 };

@@ -12,10 +12,11 @@ namespace {
 
 class StateMaker {
  public:
-  StateMaker(dcp::DirectorySource& source, const ConsolidateOptions& options, const std::string& file,
-             std::uint64_t metadata_bytes)
+  StateMaker(dcp::DirectorySource& source, const OutputCatalog* chosen, const ConsolidateOptions& options,
+             const std::string& file, std::uint64_t metadata_bytes)
       : source_(source),
-        catalog_(source.catalog()),
+        chosen_(chosen),
+        catalog_(chosen == nullptr ? source.catalog() : chosen->catalog),
         options_(options),
         file_(file),
         metadata_bytes_(metadata_bytes) {}
@@ -47,8 +48,8 @@ class StateMaker {
   }
 
   bool is_for_main(const Entry& entry) {
-    const ObjectInfo& object = catalog_.objects()[entry.index];
-    const pickle::Value value = objects_[entry.index] = source_.read_object(arena_, object);
+    const pickle::Value value = objects_[entry.index] =
+        source_.read_object(arena_, source_object(entry.index));
     const auto parts = pickle::unsafe_parts(arena_, value);
     if (parts.empty()) return true;
     const bool apart = options_.objects == ObjectPolicy::safe;
@@ -63,17 +64,26 @@ class StateMaker {
   FileState made(const torch_file::StateShape& shape) {
     FileState made;
     const auto find_storage = [&](std::uint32_t object, pickle::Value id) {
-      return source_.find_storage(arena_, id, catalog_.objects()[object]);
+      return source_.find_storage(arena_, id, source_object(object));
     };
     static_cast<torch_file::StatePickle&>(made) =
         torch_file::pickle_state(catalog_, shape, arena_, objects_, metadata_bytes_, find_storage);
     made.tensors =
         static_cast<std::uint64_t>(std::ranges::count_if(made.storages, &RecordContent::is_tensor));
     made.objects = shape.entries.size() - made.tensors;
+    if (chosen_ == nullptr) return made;
+    for (RecordContent& content : made.storages) {
+      if (content.is_tensor) content.tensor = chosen_->tensors[content.tensor];
+    }
     return made;
   }
 
+  const ObjectInfo& source_object(std::uint32_t index) const {
+    return source_.catalog().objects()[chosen_ == nullptr ? index : chosen_->objects[index]];
+  }
+
   dcp::DirectorySource& source_;
+  const OutputCatalog* chosen_;
   const Catalog& catalog_;
   const ConsolidateOptions& options_;
   const std::string& file_;
@@ -88,9 +98,10 @@ class StateMaker {
 
 std::string objects_path_for(const std::string& file) { return file + ".objects.pth"; }
 
-ConsolidatedState consolidate_state(dcp::DirectorySource& source, const ConsolidateOptions& options,
-                                    const std::string& file, std::uint64_t metadata_bytes) {
-  return StateMaker(source, options, file, metadata_bytes).run();
+ConsolidatedState consolidate_state(dcp::DirectorySource& source, const OutputCatalog* chosen,
+                                    const ConsolidateOptions& options, const std::string& file,
+                                    std::uint64_t metadata_bytes) {
+  return StateMaker(source, chosen, options, file, metadata_bytes).run();
 }
 
 }  // namespace cairn

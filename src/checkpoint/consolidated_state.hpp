@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cairn/checkpoint.hpp"
+#include "checkpoint/output_catalog.hpp"
 #include "formats/dcp/source.hpp"
 #include "formats/torch_file/state_pickle.hpp"
 
@@ -26,12 +27,14 @@ struct ConsolidatedState {
   std::vector<std::string> skipped, warnings;
 };
 
-/// Reads the objects of the source (with `drop` none) and pickles the state. `file` is the main output, for
-/// messages; `metadata_bytes` bounds what lists may be padded with.
+/// Reads the objects of the source (with `drop` none) and pickles the state: `chosen`, or all of the source
+/// when null. Records name tensors by their indices in the source. `file` is the output, for messages;
+/// `metadata_bytes` bounds what lists may be padded with.
 ///
 /// What is left out of a file is left out as if the checkpoint had never held it: its key is absent, a list
 /// position before a remaining element is None, a container without remaining elements is absent.
-ConsolidatedState consolidate_state(dcp::DirectorySource& source, const ConsolidateOptions& options,
-                                    const std::string& file, std::uint64_t metadata_bytes);
+ConsolidatedState consolidate_state(dcp::DirectorySource& source, const OutputCatalog* chosen,
+                                    const ConsolidateOptions& options, const std::string& file,
+                                    std::uint64_t metadata_bytes);
 
 }  // namespace cairn

@@ -14,34 +14,63 @@ void write_text(ByteWriter& out, const std::string& text) {
 
 std::string read_text(ByteReader& in) { return std::string(in.text(in.read<std::uint64_t>())); }
 
+void write_content(ByteWriter& out, const RecordContent& content) {
+  out.write<std::uint8_t>(content.is_tensor ? 1 : 0);
+  out.write(static_cast<std::uint8_t>(content.dtype));
+  out.write(content.tensor);
+  out.write(content.file);
+  out.write(content.byte_offset);
+  out.write(content.bytes);
+}
+
+RecordContent read_content(ByteReader& in) {
+  RecordContent content;
+  content.is_tensor = in.read<std::uint8_t>() != 0;
+  content.dtype = static_cast<DType>(in.read<std::uint8_t>());
+  content.tensor = in.read<std::uint32_t>();
+  content.file = in.read<std::uint32_t>();
+  content.byte_offset = in.read<std::uint64_t>();
+  content.bytes = in.read<std::uint64_t>();
+  return content;
+}
+
+void write_output(ByteWriter& out, const OutputPlan& plan) {
+  write_text(out, plan.temporary_path);
+  write_text(out, plan.archive_name);
+  out.write(plan.alignment);
+  out.write(plan.pickle_bytes);
+  out.write<std::uint64_t>(plan.contents.size());
+  for (const RecordContent& content : plan.contents) write_content(out, content);
+}
+
+OutputPlan read_output(ByteReader& in) {
+  OutputPlan plan;
+  plan.temporary_path = read_text(in);
+  plan.archive_name = read_text(in);
+  plan.alignment = in.read<std::uint32_t>();
+  plan.pickle_bytes = in.read<std::uint64_t>();
+  for (auto left = in.read<std::uint64_t>(); left > 0; --left) plan.contents.push_back(read_content(in));
+  return plan;
+}
+
 }  // namespace
 
-std::vector<std::uint64_t> ConsolidationPlan::record_bytes() const {
+std::vector<std::uint64_t> record_bytes(const std::vector<RecordContent>& contents) {
   std::vector<std::uint64_t> sizes;
   sizes.reserve(contents.size());
   for (const RecordContent& content : contents) sizes.push_back(content.bytes);
   return sizes;
 }
 
-torch_file::Layout ConsolidationPlan::layout() const {
-  return {archive_name, pickle_bytes, record_bytes(), alignment};
+torch_file::Layout OutputPlan::layout() const {
+  return {archive_name, pickle_bytes, record_bytes(contents), alignment};
 }
 
 std::vector<std::byte> ConsolidationPlan::encode(const Catalog& catalog) const {
   ByteWriter out;
   write_text(out, directory);
-  write_text(out, temporary_path);
-  write_text(out, archive_name);
-  out.write(alignment);
-  out.write(pickle_bytes);
-  out.write<std::uint64_t>(contents.size());
-  for (const RecordContent& content : contents) {
-    out.write<std::uint8_t>(content.is_tensor ? 1 : 0);
-    out.write(content.tensor);
-    out.write(content.file);
-    out.write(content.byte_offset);
-    out.write(content.bytes);
-  }
+  out.write<std::uint64_t>(outputs.size());
+  for (const OutputPlan& output : outputs) write_output(out, output);
   out.append(catalog.encode());
   return out.take();
 }
@@ -50,20 +79,7 @@ ConsolidationPlan ConsolidationPlan::decode(std::span<const std::byte> bytes, Ca
   ByteReader in(bytes, "consolidation plan");
   ConsolidationPlan plan;
   plan.directory = read_text(in);
-  plan.temporary_path = read_text(in);
-  plan.archive_name = read_text(in);
-  plan.alignment = in.read<std::uint32_t>();
-  plan.pickle_bytes = in.read<std::uint64_t>();
-  const auto count = in.read<std::uint64_t>();
-  for (std::uint64_t i = 0; i < count; ++i) {
-    RecordContent content;
-    content.is_tensor = in.read<std::uint8_t>() != 0;
-    content.tensor = in.read<std::uint32_t>();
-    content.file = in.read<std::uint32_t>();
-    content.byte_offset = in.read<std::uint64_t>();
-    content.bytes = in.read<std::uint64_t>();
-    plan.contents.push_back(content);
-  }
+  for (auto left = in.read<std::uint64_t>(); left > 0; --left) plan.outputs.push_back(read_output(in));
   catalog = Catalog::decode(in.bytes(in.remaining()));
   return plan;
 }

@@ -12,8 +12,8 @@
 
 namespace cairn {
 
-struct ConsolidationPlan {
-  std::string directory;       ///< the source
+/// A file that all ranks write.
+struct OutputPlan {
   std::string temporary_path;  ///< created by the coordinator, opened by all
   std::string archive_name;
   std::uint32_t alignment = 64;
@@ -21,11 +21,17 @@ struct ConsolidationPlan {
   std::vector<RecordContent> contents;  ///< of data/0, data/1, …
 
   torch_file::Layout layout() const;
-  std::vector<std::uint64_t> record_bytes() const;
+};
+
+struct ConsolidationPlan {
+  std::string directory;  ///< the source
+  std::vector<OutputPlan> outputs;
 
   /// For the wire, together with the source's catalogue.
   std::vector<std::byte> encode(const Catalog& catalog) const;
   static ConsolidationPlan decode(std::span<const std::byte> bytes, Catalog& catalog);
 };
+
+std::vector<std::uint64_t> record_bytes(const std::vector<RecordContent>& contents);
 
 }  // namespace cairn

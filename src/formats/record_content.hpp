@@ -5,12 +5,15 @@
 #include <cstdint>
 
 #include "cairn/metadata.hpp"
+#include "cairn/tensor.hpp"
 
 namespace cairn {
 
-/// A tensor of the catalogue, row-major and contiguous; or bytes of a shard file as they are.
+/// A tensor of the catalogue, row-major and contiguous, cast or with its bits kept; or bytes of a shard file as
+/// they are.
 struct RecordContent {
   bool is_tensor = false;
+  DType dtype = DType::uint8;     ///< as which the tensor is written
   std::uint32_t tensor = 0;       ///< index into catalog.tensors()
   std::uint32_t file = kNoFile;   ///< for bytes: index into catalog.files()
   std::uint64_t byte_offset = 0;  ///< for bytes

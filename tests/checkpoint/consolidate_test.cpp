@@ -209,6 +209,73 @@ TEST(Consolidate, WhatTheKernelCopiesHasTheCrcThatTheSourceStates) {
   EXPECT_FALSE(verify(*run.comm, posix_file_system(), options).faults.empty());
 }
 
+// Small records by the thousand, some that windows cut, empty ones; casts to narrower and wider types.
+void write_many_kinds(const TempDir& dir) {
+  DcpFixture fixture;
+  for (int i = 0; i < 3000; ++i)
+    fixture.add(
+        {"small." + std::to_string(i), DType::float32, {1 + i % 37}, split({1 + i % 37}, 0, 1 + i % 2)});
+  fixture.add({"big.rows", DType::float32, {1500, 1001}, split({1500, 1001}, 0, 3)});
+  fixture.add({"big.columns", DType::bfloat16, {900, 1200}, split({900, 1200}, 1, 4)});
+  fixture.add({"empty", DType::float32, {0, 5}, split({0, 5}, 0, 1)});
+  fixture.add({"ints", DType::int64, {300000}, split({300000}, 0, 2)});
+  fixture.add({"last", DType::float64, {}, {{{{}, {}}}}});
+  fixture.add_object("word", "text");
+  fixture.write(dir, "source");
+}
+
+TEST(Consolidate, SeveralOutputsAreTheFilesThatOneRunEachMakes) {
+  Trial run;
+  write_many_kinds(run.dir);
+  run.go();
+  const std::string all = run.dir.read("out.pth");
+  run.options.more_outputs = {
+      run.dir / "half.pth:cast=float16,cast=big.*=keep",
+      run.dir / "some.pth:select=big.*,select=*t*,rename=big=large,cast=large.columns=float32"};
+  run.options.overwrite = true;
+  const auto report = run.go();
+  ASSERT_EQ(report.outputs.size(), 3u);
+  EXPECT_TRUE(run.dir.read("out.pth") == all);
+  const std::string half = run.dir.read("half.pth"), some = run.dir.read("some.pth");
+
+  run.options.more_outputs.clear();
+  run.options.destination = run.dir / "half.pth";
+  run.options.names.cast = {"float16", "big.*=keep"};
+  run.go();
+  EXPECT_TRUE(run.dir.read("half.pth") == half);
+  run.options.destination = run.dir / "some.pth";
+  run.options.names = {};
+  run.options.names.select = {"big.*", "*t*"};
+  run.options.names.rename = {"big=large"};
+  run.options.names.cast = {"large.columns=float32"};
+  run.options.threads = 1;
+  run.go();
+  EXPECT_TRUE(run.dir.read("some.pth") == some);
+  for (const char* file : {"out.pth", "half.pth", "some.pth"}) {
+    VerifyOptions options;
+    options.path = run.dir / file;
+    options.strict = true;
+    EXPECT_TRUE(verify(*run.comm, posix_file_system(), options).faults.empty()) << file;
+  }
+}
+
+TEST(Consolidate, SeveralOutputsReadEachByteOnce) {
+  Trial run;
+  write_many_kinds(run.dir);
+  const auto once = run.go().read_bytes;
+  run.options.overwrite = true;
+  run.options.more_outputs = {run.dir / "a.pth:cast=bfloat16,exclude=word", run.dir / "b.pth:select=big.*"};
+  EXPECT_EQ(run.go().read_bytes, once);
+}
+
+TEST(Consolidate, TwoOutputsOfOneNameAreRefused) {
+  Trial run;
+  write_many_kinds(run.dir);
+  run.options.more_outputs = {run.options.destination + ":cast=bfloat16"};
+  EXPECT_EQ(failure_of([&] { run.go(); }).kind(), ErrorKind::invalid_argument);
+  EXPECT_EQ(run.left(), (std::vector<std::string>{"source"}));
+}
+
 TEST(Consolidate, ACapBelowOneThreadsBuffersIsRefused) {
   Trial run;
   DcpFixture().write(run.dir, "source");

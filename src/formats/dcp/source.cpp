@@ -171,8 +171,10 @@ pickle::Value DirectorySource::read_object(pickle::Arena& arena, const ObjectInf
 RecordContent DirectorySource::find_storage(const pickle::Arena& arena, pickle::Value id,
                                             const ObjectInfo& object) {
   const auto storage = open(object).storage(arena, id);
-  return {false,         0,          object.item.file, object.item.byte_offset + storage.byte_offset,
-          storage.bytes, storage.crc};
+  return {.file = object.item.file,
+          .byte_offset = object.item.byte_offset + storage.byte_offset,
+          .bytes = storage.bytes,
+          .crc = storage.crc};
 }
 
 std::string DirectorySource::describe(std::string_view name, const StoredItem& item) const {

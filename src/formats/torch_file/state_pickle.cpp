@@ -75,8 +75,8 @@ class StatePickler {
     // a number for an id: tensors need no entry in nodes_
     const Value node = arena_.persistent(arena_.integer(static_cast<std::int64_t>(pending_.size())));
     const auto count = static_cast<std::int64_t>(legacy ? bytes / dtype.element_size : bytes);
-    pending_.push_back(
-        {{true, index, kNoFile, 0, bytes}, storage_class(tensor.dtype), arena_.integer(count)});
+    const RecordContent content{.is_tensor = true, .dtype = tensor.dtype, .tensor = index, .bytes = bytes};
+    pending_.push_back({content, storage_class(tensor.dtype), arena_.integer(count)});
 
     const auto shape = catalog_.shape(tensor);
     const Value hooks = arena_.object(pickle::Construct::reduce, ordered_dict_, arena_.tuple({}));

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "checkpoint/planned_outputs.hpp"
+
+#include <algorithm>
+
+#include "checkpoint/open_late.hpp"
+#include "engine/transfer.hpp"
+#include "plan/windows.hpp"
+
+namespace cairn {
+namespace {
+
+bool has_casts(const OutputPlan& plan, const Catalog& catalog) {
+  return std::ranges::any_of(plan.contents, [&](const RecordContent& content) {
+    return content.is_tensor && content.dtype != catalog.tensors()[content.tensor].dtype;
+  });
+}
+
+}  // namespace
+
+PlannedOutputs::PlannedOutputs(const ConsolidationPlan& plan, const Catalog& catalog) : plan_(plan) {
+  for (const OutputPlan& output : plan.outputs) layouts_.push_back(output.layout());
+  if (plan.outputs.size() == 1 && !has_casts(plan.outputs[0], catalog)) return;
+  std::vector<OutputFan::Output> outputs;
+  for (std::size_t i = 0; i < layouts_.size(); ++i)
+    outputs.push_back({&layouts_[i], plan.outputs[i].contents});
+  fan_.emplace(catalog, std::move(outputs));
+}
+
+const OutputLayout& PlannedOutputs::window_layout() const {
+  if (fan_) return fan_->sequence();
+  return layouts_[0];
+}
+
+const std::vector<RecordContent>& PlannedOutputs::contents() const {
+  return fan_ ? fan_->contents() : plan_.outputs[0].contents;
+}
+
+void PlannedOutputs::open(FileSystem& files, double timeout_s) {
+  for (const OutputPlan& output : plan_.outputs)
+    files_.push_back(open_write_late(files, output.temporary_path, timeout_s));
+}
+
+MakeWriter PlannedOutputs::make_writer() const {
+  return [this]() -> std::unique_ptr<WindowWriter> {
+    if (fan_) return fan_->writer(files_);
+    return std::make_unique<FileWriter>(*files_[0]);
+  };
+}
+
+void PlannedOutputs::close(bool sync) {
+  for (const auto& file : files_) {
+    if (sync) file->sync();
+    file->close();
+  }
+  files_.clear();
+}
+
+std::vector<std::uint64_t> PlannedOutputs::crc_bytes() const {
+  return fan_ ? fan_->crc_bytes() : record_bytes(plan_.outputs[0].contents);
+}
+
+std::vector<std::uint32_t> PlannedOutputs::crcs_of(std::size_t output,
+                                                   const std::vector<std::uint32_t>& all) const {
+  return fan_ ? fan_->crcs_of(output, all) : all;
+}
+
+std::vector<std::uint64_t> PlannedOutputs::split_records(std::size_t output) const {
+  const OutputLayout& layout = window_layout();
+  const Windows windows(layout.region(), kWindowBytes);
+  std::vector<std::uint64_t> records;
+  for (std::uint64_t i = 0; i + 1 < windows.count(); ++i) {
+    const std::uint64_t record = layout.record_at(windows.at(i).end - 1);
+    if (layout.extent(record).end <= windows.at(i).end) continue;
+    if (!fan_) {
+      records.push_back(record);
+      continue;
+    }
+    for (const auto& target : fan_->targets(record)) {
+      if (target.output == output) records.push_back(target.record);
+    }
+  }
+  std::ranges::sort(records);
+  const auto repeated = std::ranges::unique(records);
+  records.erase(repeated.begin(), repeated.end());
+  return records;
+}
+
+}  // namespace cairn

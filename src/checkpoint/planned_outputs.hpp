@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The files of a plan as one rank writes them. Local.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "cairn/storage.hpp"
+#include "checkpoint/consolidation_plan.hpp"
+#include "engine/output_fan.hpp"
+#include "engine/window_writer.hpp"
+
+namespace cairn {
+
+class PlannedOutputs {
+ public:
+  /// Both outlive it. One output without casts is what windows are cut from; else a sequence of all contents.
+  PlannedOutputs(const ConsolidationPlan& plan, const Catalog& catalog);
+
+  const torch_file::Layout& layout(std::size_t output) const { return layouts_[output]; }
+  bool is_direct() const { return !fan_; }
+
+  // --- what windows are made of ---------------------------------------------------------------------------
+  const OutputLayout& window_layout() const;
+  const std::vector<RecordContent>& contents() const;
+  /// Of one thread's buffers beside those of the transfer, in bytes.
+  std::uint64_t writer_bytes() const { return fan_ ? layouts_.size() * kFanBytes : 0; }
+
+  // --- files ----------------------------------------------------------------------------------------------
+  void open(FileSystem& files, double timeout_s);
+  MakeWriter make_writer() const;
+  File& file(std::size_t output) const { return *files_[output]; }
+  void close(bool sync);
+
+  // --- the closing phase ----------------------------------------------------------------------------------
+  /// Sizes behind the numbers of the CRC pieces that writing leaves.
+  std::vector<std::uint64_t> crc_bytes() const;
+  /// Of an output's records, from those of all numbers.
+  std::vector<std::uint32_t> crcs_of(std::size_t output, const std::vector<std::uint32_t>& all) const;
+  /// The output's records that no window held whole: their backs are still zeros. Ascending.
+  std::vector<std::uint64_t> split_records(std::size_t output) const;
+
+ private:
+  const ConsolidationPlan& plan_;
+  std::vector<torch_file::Layout> layouts_;
+  std::optional<OutputFan> fan_;
+  std::vector<std::unique_ptr<File>> files_;
+};
+
+}  // namespace cairn
