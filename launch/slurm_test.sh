@@ -1,0 +1,158 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# launch/slurm_test.sh   runs launch/slurm.sbatch on a Slurm of one node, made for it in a temporary folder
+#
+# CAIRN_PROGRAM   the program under test (default: build/release/cairn)
+# Exit status 0 fine, 1 failed, 77 not possible here (the reason is on standard error).
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+. launch/cluster/common.sh
+
+cairn=$(realpath "${CAIRN_PROGRAM:-build/release/cairn}")
+[[ -x $cairn ]] || skip "no program $cairn"
+"$cairn" version | grep -q MPI || skip "$cairn is built without MPI"
+need python3 setpriv flock
+borrow slurm slurmctld slurmd slurm-client munge
+plugins=$(echo "$PWD"/build/cluster/slurm/usr/lib/*/slurm-wlm)
+[[ -d $plugins ]] || skip "the packages have no folder slurm-wlm: not Debian's Slurm"
+export LD_LIBRARY_PATH=$plugins:$LD_LIBRARY_PATH
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/cairn-slurm-XXXXXX")
+daemons=()
+export SLURM_CONF=$work/slurm.conf
+
+clean_up() {
+  local status=$?
+  trap - EXIT
+  if [[ -S $work/munge.socket ]]; then
+    scancel --quiet --full --user="$(id -u)" || true
+    for _ in {1..40}; do [[ -n $(squeue --noheader 2>/dev/null) ]] || break; sleep 0.25; done
+  fi
+  if [[ $status -ne 0 && $status -ne 77 ]]; then tail -n 15 "$work"/*.log >&2 || true; fi
+  if [[ ${#daemons[@]} -gt 0 ]]; then kill -TERM "${daemons[@]}" 2>/dev/null || true; fi
+  wait
+  rm -rf "$work"
+  exit "$status"
+}
+trap clean_up EXIT
+trap 'exit 143' INT TERM HUP
+
+# daemon NAME COMMAND…: in the foreground of a background job, and gone when this script is killed.
+daemon() {
+  setpriv --pdeathsig KILL "${@:2}" >"$work/$1.log" 2>&1 </dev/null &
+  daemons+=($!)
+}
+
+# until_true SECONDS COMMAND…
+until_true() {
+  local tries=$(($1 * 4))
+  while ! "${@:2}" >/dev/null 2>&1; do
+    ((tries-- > 0)) || return 1
+    sleep 0.25
+  done
+}
+
+free_ports() {
+  python3 - "$1" <<'PYTHON'
+import socket, sys
+sockets = [socket.socket() for _ in range(int(sys.argv[1]))]
+for one in sockets: one.bind(("127.0.0.1", 0))
+print(*(one.getsockname()[1] for one in sockets))
+PYTHON
+}
+
+# CPUs is more than the machine has, so that 4 tasks of 2 cores fit; hence config_overrides, and no binding.
+write_configuration() {
+  local host ports
+  host=$(uname -n)
+  read -ra ports <<<"$(free_ports 2)"
+  mkdir -p "$work/state" "$work/spool"
+  cat >"$work/slurm.conf" <<CONF
+ClusterName=cairn
+SlurmctldHost=$host(127.0.0.1)
+SlurmUser=$(id -un)
+SlurmdUser=$(id -un)
+SlurmctldPort=${ports[0]}
+SlurmdPort=${ports[1]}
+AuthType=auth/munge
+AuthInfo=socket=$work/munge.socket,cred_expire=5
+CredType=cred/munge
+PluginDir=$plugins
+StateSaveLocation=$work/state
+SlurmdSpoolDir=$work/spool
+SlurmctldPidFile=$work/slurmctld.pid
+SlurmdPidFile=$work/slurmd.pid
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SwitchType=switch/none
+MpiDefault=none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SlurmdParameters=config_overrides
+ReturnToService=2
+KillWait=3
+PlugStackConfig=$work/plugstack.conf
+NodeName=$host NodeAddr=127.0.0.1 CPUs=16 RealMemory=16000 State=UNKNOWN
+PartitionName=all Nodes=$host Default=YES MaxTime=INFINITE State=UP
+CONF
+  : >"$work/plugstack.conf"
+  : >"$work/cgroup.conf"
+}
+
+start_munge() {
+  head -c 1024 /dev/urandom >"$work/munge.key"
+  chmod 400 "$work/munge.key"
+  daemon munged munged --foreground --force --socket "$work/munge.socket" --key-file "$work/munge.key" \
+    --pid-file "$work/munged.pid" --seed-file "$work/munged.seed" --log-file "$work/munged-own.log"
+  until_true 10 test -S "$work/munge.socket" || skip "munged does not start: $(tail -n 1 "$work"/munged*.log)"
+}
+
+node_is_idle() { [[ $(sinfo --noheader --format=%T) == idle ]]; }
+
+start_slurm() {
+  local stepd
+  stepd=$(command -v slurmstepd-wlm || command -v slurmstepd)
+  daemon slurmctld "$(command -v slurmctld-wlm || command -v slurmctld)" -D -c
+  daemon slurmd "$(command -v slurmd-wlm || command -v slurmd)" -D -d "$stepd"
+  until_true 30 node_is_idle || stop "the node is not idle: $(sinfo --noheader --format='%T %E')"
+}
+
+# job NAME [VARIABLE=VALUE…] -- [SBATCH-OPTION…] -- [OPTION…]: runs slurm.sbatch to its end; its log is $work/NAME.log.
+job() {
+  local name=$1 variables=() sbatch_options=() status=0
+  shift
+  while [[ $1 != -- ]]; do variables+=("$1"); shift; done
+  shift
+  while [[ $1 != -- ]]; do sbatch_options+=("$1"); shift; done
+  shift
+  mkdir -p "$work/$name"
+  env CAIRN="$cairn" CAIRN_OPTIONS="$options" "${variables[@]}" timeout 200 \
+    sbatch --wait --quiet --chdir="$work" --output="$work/$name.log" --mem=1G --cpus-per-task=2 "${sbatch_options[@]}" \
+    launch/slurm.sbatch "$work/checkpoint" "$work/$name/model.pth" --json "$@" >/dev/null || status=$?
+  return "$status"
+}
+
+# expect_job NAME TASKS …: as job, and its result is whole, by so many ranks, and the bytes of the solo run.
+expect_job() {
+  local name=$1 tasks=$2
+  job "$name" "${@:3}" || { cat "$work/$name.log" >&2; stop "$name: exit status"; }
+  grep -q "\"ranks\": $tasks," "$work/$name.log" || stop "$name: not $tasks ranks: $(cat "$work/$name.log")"
+  expect_same "$work/$name/model.pth" "$work/solo/model.pth" "$name"
+  [[ $(ls -A "$work/$name") == model.pth ]] || stop "$name: leaves $(ls -A "$work/$name")"
+}
+
+options=
+if "$cairn" consolidate --help | grep -q -- --resume; then options=--resume; fi
+# As root, mpirun wants to be told; no task of the job needs the loopback's name or another network.
+if [[ $EUID -eq 0 ]]; then export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1; fi
+
+python3 -B launch/cluster/make_checkpoint.py "$work/checkpoint"
+"$cairn" consolidate --no-mpi "$work/checkpoint" "$work/solo/model.pth"
+write_configuration
+start_munge
+start_slurm
+
+for tasks in 2 4; do
+  expect_job "srun-pmix-$tasks" "$tasks" -- --nodes=1 --ntasks-per-node="$tasks" --
+  expect_job "mpirun-$tasks" "$tasks" LAUNCHER=mpirun -- --nodes=1 --ntasks-per-node="$tasks" --
+done
