@@ -18,7 +18,6 @@ plugins=$(echo "$PWD"/build/cluster/slurm/usr/lib/*/slurm-wlm)
 export LD_LIBRARY_PATH=$plugins:$LD_LIBRARY_PATH
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/cairn-slurm-XXXXXX")
-daemons=()
 export SLURM_CONF=$work/slurm.conf
 
 clean_up() {
@@ -29,7 +28,7 @@ clean_up() {
     for _ in {1..40}; do [[ -n $(squeue --noheader 2>/dev/null) ]] || break; sleep 0.25; done
   fi
   if [[ $status -ne 0 && $status -ne 77 ]]; then tail -n 15 "$work"/*.log >&2 || true; fi
-  if [[ ${#daemons[@]} -gt 0 ]]; then kill -TERM "${daemons[@]}" 2>/dev/null || true; fi
+  kill -TERM $(jobs -p) 2>/dev/null || true
   wait
   rm -rf "$work"
   exit "$status"
@@ -40,7 +39,6 @@ trap 'exit 143' INT TERM HUP
 # daemon NAME COMMAND…: in the foreground of a background job, and gone when this script is killed.
 daemon() {
   setpriv --pdeathsig KILL "${@:2}" >"$work/$1.log" 2>&1 </dev/null &
-  daemons+=($!)
 }
 
 # until_true SECONDS COMMAND…
@@ -117,33 +115,43 @@ start_slurm() {
   until_true 30 node_is_idle || stop "the node is not idle: $(sinfo --noheader --format='%T %E')"
 }
 
-# job NAME [VARIABLE=VALUE…] -- [SBATCH-OPTION…] -- [OPTION…]: runs slurm.sbatch to its end; its log is $work/NAME.log.
+# job NAME TASKS [VARIABLE=VALUE…]: runs slurm.sbatch to its end and returns the job's status.
+# Its result is in the folder $work/NAME, its log beside that.
 job() {
-  local name=$1 variables=() sbatch_options=() status=0
-  shift
-  while [[ $1 != -- ]]; do variables+=("$1"); shift; done
-  shift
-  while [[ $1 != -- ]]; do sbatch_options+=("$1"); shift; done
-  shift
-  mkdir -p "$work/$name"
-  env CAIRN="$cairn" CAIRN_OPTIONS="$options" "${variables[@]}" timeout 200 \
-    sbatch --wait --quiet --chdir="$work" --output="$work/$name.log" --mem=1G --cpus-per-task=2 "${sbatch_options[@]}" \
-    launch/slurm.sbatch "$work/checkpoint" "$work/$name/model.pth" --json "$@" >/dev/null || status=$?
-  return "$status"
-}
-
-# expect_job NAME TASKS …: as job, and its result is whole, by so many ranks, and the bytes of the solo run.
-expect_job() {
   local name=$1 tasks=$2
-  job "$name" "${@:3}" || { cat "$work/$name.log" >&2; stop "$name: exit status"; }
-  grep -q "\"ranks\": $tasks," "$work/$name.log" || stop "$name: not $tasks ranks: $(cat "$work/$name.log")"
-  expect_same "$work/$name/model.pth" "$work/solo/model.pth" "$name"
-  [[ $(ls -A "$work/$name") == model.pth ]] || stop "$name: leaves $(ls -A "$work/$name")"
+  mkdir -p "$work/$name"
+  setpriv --pdeathsig TERM timeout 240 \
+    env CAIRN="$cairn" CAIRN_OPTIONS="$resume --json" SRC="$work/checkpoint" DST="$work/$name/model.pth" "${@:3}" \
+    sbatch --wait --quiet --chdir="$work" --output="$work/$name.log" --nodes=1 --ntasks-per-node="$tasks" --cpus-per-task=2 \
+    --mem=1G launch/slurm.sbatch
 }
 
-options=
-if "$cairn" consolidate --help | grep -q -- --resume; then options=--resume; fi
-# As root, mpirun wants to be told; no task of the job needs the loopback's name or another network.
+# expect_whole NAME TASKS: the job's result is the bytes of the solo run, by so many ranks, and nothing else is there.
+expect_whole() {
+  grep -q "\"ranks\": $2," "$work/$1.log" || stop "$1: not $2 ranks"
+  [[ $(ls -A "$work/$1") == model.pth ]] || stop "$1: leaves $(ls -A "$work/$1")"
+  expect_same "$work/$1/model.pth" "$work/solo/model.pth" "$1"
+}
+
+expect_nothing() {
+  [[ -z $(ls -A "$work/$1") ]] || stop "$1: leaves $(ls -A "$work/$1")"
+  echo "ok: $1"
+}
+
+# A program that hangs when the job runs first, and is cairn (as it is today, with or without --resume) when it runs again.
+write_hanging_program() {
+  cat >"$work/hanging" <<PROGRAM
+#!/bin/bash
+if [[ \${SLURM_RESTART_COUNT:-0} -eq 0 ]]; then touch "$work/hangs"; exec sleep 1000; fi
+for word; do [[ \$word == --resume && -z "$resume" ]] || words+=("\$word"); done
+exec "$cairn" "\${words[@]}"
+PROGRAM
+  chmod +x "$work/hanging"
+}
+
+resume=
+if "$cairn" consolidate --help | grep -q -- --resume; then resume=--resume; fi
+# As root, mpirun wants to be told.
 if [[ $EUID -eq 0 ]]; then export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1; fi
 
 python3 -B launch/cluster/make_checkpoint.py "$work/checkpoint"
@@ -153,6 +161,34 @@ start_munge
 start_slurm
 
 for tasks in 2 4; do
-  expect_job "srun-pmix-$tasks" "$tasks" -- --nodes=1 --ntasks-per-node="$tasks" --
-  expect_job "mpirun-$tasks" "$tasks" LAUNCHER=mpirun -- --nodes=1 --ntasks-per-node="$tasks" --
+  job mpirun-$tasks $tasks LAUNCHER=mpirun || stop "mpirun-$tasks"
+  expect_whole mpirun-$tasks $tasks
+  if [[ $(srun --mpi=list 2>&1) == *pmix* ]]; then
+    job srun-$tasks $tasks || stop "srun-$tasks"
+    expect_whole srun-$tasks $tasks
+  else
+    echo "left out: srun-$tasks, this Slurm has no PMIx"
+  fi
 done
+
+# Tasks that find no PMI fail: none of them runs solo.
+if job without-pmi 2 MPI_TYPE=none; then stop "without-pmi: ends well"; fi
+expect_nothing without-pmi
+
+# The job's status is cairn's.
+cp -r "$work/checkpoint" "$work/damaged-source"
+: >"$work/damaged-source/__2_0.distcp"
+status=0
+job damaged 2 LAUNCHER=mpirun SRC="$work/damaged-source" || status=$?
+[[ $status -eq 1 ]] || stop "damaged: status $status"
+expect_nothing damaged
+
+# A job at its time limit is begun again and ends well.
+write_hanging_program
+job requeued 2 LAUNCHER=mpirun CAIRN="$work/hanging" CAIRN_OPTIONS="--resume --json" &
+waiting=$!
+until_true 60 test -e "$work/hangs" || stop "requeued: does not start"
+scancel --batch --signal=USR1 --name=cairn
+wait "$waiting" || stop "requeued: status $?"
+grep -q 'restart 1' "$work/requeued.log" || stop "requeued: was not"
+expect_whole requeued 2
