@@ -8,6 +8,16 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . launch/cluster/common.sh
 
+# Daemons detach what they start. In a process namespace, where that is permitted, all of it ends with this script.
+if [[ -z ${CAIRN_SLURM_INSIDE:-} ]]; then
+  export CAIRN_SLURM_INSIDE=1
+  for namespace in "unshare" "unshare --user --map-current-user"; do
+    if $namespace --pid --fork --mount-proc true 2>/dev/null; then
+      exec setpriv --pdeathsig KILL $namespace --pid --fork --kill-child --mount-proc "$BASH" launch/slurm_test.sh
+    fi
+  done
+fi
+
 cairn=$(realpath "${CAIRN_PROGRAM:-build/release/cairn}")
 [[ -x $cairn ]] || skip "no program $cairn"
 "$cairn" version | grep -q MPI || skip "$cairn is built without MPI"
@@ -80,7 +90,7 @@ StateSaveLocation=$work/state
 SlurmdSpoolDir=$work/spool
 SlurmctldPidFile=$work/slurmctld.pid
 SlurmdPidFile=$work/slurmd.pid
-ProctrackType=proctrack/linuxproc
+ProctrackType=proctrack/pgid
 TaskPlugin=task/none
 SwitchType=switch/none
 MpiDefault=none

@@ -2,6 +2,9 @@
 # shellcheck shell=bash
 # Sourced by slurm_test.sh and multinode_test.sh: skipping, borrowed packages, a checkpoint, its solo result.
 
+# Servers and ip live there, and not every user looks there.
+PATH=$PATH:/usr/sbin:/sbin
+
 skip() {
   echo "skipped: $*" >&2
   exit 77
