@@ -22,6 +22,7 @@ cairn=$(realpath "${CAIRN_PROGRAM:-build/release/cairn}")
 [[ -x $cairn ]] || skip "no program $cairn"
 "$cairn" version | grep -q MPI || skip "$cairn is built without MPI"
 need python3 setpriv flock
+id -un >/dev/null 2>&1 || skip "user $EUID has no name, and Slurm wants one"
 borrow slurm slurmctld slurmd slurm-client munge
 plugins=$(echo "$PWD"/build/cluster/slurm/usr/lib/*/slurm-wlm)
 [[ -d $plugins ]] || skip "the packages have no folder slurm-wlm: not Debian's Slurm"

@@ -31,16 +31,14 @@ borrow() {
   shift
   root=$PWD/build/cluster/$name
   if ! command -v apt-get >/dev/null || ! command -v dpkg-deb >/dev/null; then skip "$* not here, and no apt-get"; fi
-  mkdir -p "$root"
-  (
-    flock 9
-    if [[ -e $root/complete ]]; then exit; fi
-    if ! fetch_packages "$root" "$@" >"$root/apt.log" 2>&1; then
-      tail -n 5 "$root/apt.log" >&2
-      exit 1
-    fi
-    touch "$root/complete"
-  ) 9>"$root/lock" || skip "packages $* could not be fetched"
+  if [[ ! -e $root/complete ]]; then
+    mkdir -p "$root" || skip "no permission to make $root"
+    (
+      flock 9
+      [[ ! -e $root/complete ]] || exit 0
+      fetch_packages "$root" "$@" >"$root/apt.log" 2>&1 && touch "$root/complete"
+    ) 9>"$root/lock" || skip "packages $* could not be fetched: $(tail -n 1 "$root/apt.log")"
+  fi
   PATH=$root/usr/sbin:$root/usr/bin:$root/sbin:$root/bin:$PATH
   LD_LIBRARY_PATH=$(printf '%s:' "$root"/usr/lib/*-linux-gnu* "$root"/lib/*-linux-gnu*)${LD_LIBRARY_PATH:-}
   export PATH LD_LIBRARY_PATH
