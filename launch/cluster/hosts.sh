@@ -23,9 +23,9 @@ seen_from() { printf '/proc/%s/root%s' "${host_pids[$1]}" "$2"; }
 # start_host NAME
 start_host() {
   local name=$1 holder
-  # Dies with this shell, and takes the host along.
+  # Dies with this shell, and takes the host along. Bash: as first process it has to bury orphans.
   setpriv --pdeathsig KILL unshare --net --mount --uts --ipc --pid --fork --kill-child --mount-proc \
-    sh -c 'echo up; exec sleep 100000' >"$work/$name.up" 2>"$work/$name.log" &
+    bash -c 'echo up; while :; do sleep 60; done' >"$work/$name.up" 2>"$work/$name.log" &
   holder=$!
   for _ in {1..40}; do
     [[ ! -s $work/$name.up ]] || break
