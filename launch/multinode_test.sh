@@ -17,12 +17,8 @@ if [[ ${#modes[@]} -eq 0 ]]; then modes=(gather auto); fi
 cairn=$(realpath "${CAIRN_PROGRAM:-build/release/cairn}")
 [[ -x $cairn ]] || skip "no program $cairn"
 "$cairn" version | grep -q MPI || skip "$cairn is built without MPI"
-[[ $EUID -eq 0 ]] || skip "hosts need root: namespaces with mounts and an sshd of their own"
-need python3 mpirun unshare nsenter setpriv pgrep
-for program in sshd ssh ssh-keygen ip; do
-  command -v $program >/dev/null || { borrow ssh openssh-server openssh-client iproute2; break; }
-done
-need sshd ssh ssh-keygen ip
+need python3 mpirun
+need_for_hosts
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/cairn-hosts-XXXXXX")
 chmod 755 "$work"

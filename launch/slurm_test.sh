@@ -1,19 +1,21 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# launch/slurm_test.sh   runs launch/slurm.sbatch on a Slurm of one node, made for it in a temporary folder
+# launch/slurm_test.sh [one|two]   runs launch/slurm.sbatch on a Slurm made for it in a temporary folder
 #
+# one (the default): one node, this machine. two: two nodes, made of namespaces; needs root.
 # CAIRN_PROGRAM   the program under test (default: build/release/cairn)
 # Exit status 0 fine, 1 failed, 77 not possible here (the reason is on standard error).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . launch/cluster/common.sh
+. launch/cluster/hosts.sh
 
 # Daemons detach what they start. In a process namespace, where that is permitted, all of it ends with this script.
 if [[ -z ${CAIRN_SLURM_INSIDE:-} ]]; then
   export CAIRN_SLURM_INSIDE=1
   for namespace in "unshare" "unshare --user --map-current-user"; do
     if $namespace --pid --fork --mount-proc true 2>/dev/null; then
-      exec setpriv --pdeathsig KILL $namespace --pid --fork --kill-child --mount-proc "$BASH" launch/slurm_test.sh
+      exec setpriv --pdeathsig KILL $namespace --pid --fork --kill-child --mount-proc "$BASH" launch/slurm_test.sh "$@"
     fi
   done
 fi
@@ -28,28 +30,46 @@ plugins=$(echo "$PWD"/build/cluster/slurm/usr/lib/*/slurm-wlm)
 [[ -d $plugins ]] || skip "the packages have no folder slurm-wlm: not Debian's Slurm"
 export LD_LIBRARY_PATH=$plugins:$LD_LIBRARY_PATH
 
+
+case ${1:-one} in
+  one) nodes=("$(uname -n)") ;;
+  two)
+    need_for_hosts
+    nodes=(left right)
+    ;;
+  *) stop "one or two nodes" ;;
+esac
+
 work=$(mktemp -d "${TMPDIR:-/tmp}/cairn-slurm-XXXXXX")
+chmod 755 "$work"
 export SLURM_CONF=$work/slurm.conf
+
+# at NODE COMMAND…
+at() {
+  if [[ ${#nodes[@]} -eq 1 ]]; then "${@:2}"; else on "$1" env SLURM_CONF="$SLURM_CONF" "${@:2}"; fi
+}
 
 clean_up() {
   local status=$?
   trap - EXIT
-  if [[ -S $work/munge.socket ]]; then
-    scancel --quiet --full --user="$(id -u)" || true
-    for _ in {1..40}; do [[ -n $(squeue --noheader 2>/dev/null) ]] || break; sleep 0.25; done
+  if [[ -e $work/ready ]]; then
+    at "${nodes[0]}" scancel --quiet --full --user="$(id -u)" || true
+    for _ in {1..40}; do [[ -n $(at "${nodes[0]}" squeue --noheader 2>/dev/null) ]] || break; sleep 0.25; done
   fi
   if [[ $status -ne 0 && $status -ne 77 ]]; then tail -n 15 "$work"/*.log >&2 || true; fi
   kill -TERM $(jobs -p) 2>/dev/null || true
-  wait
+  stop_hosts
   rm -rf "$work"
   exit "$status"
 }
 trap clean_up EXIT
 trap 'exit 143' INT TERM HUP
 
-# daemon NAME COMMAND…: in the foreground of a background job, and gone when this script is killed.
+# daemon NAME NODE COMMAND…: in the foreground of a background job, and gone when this script is killed.
 daemon() {
-  setpriv --pdeathsig KILL "${@:2}" >"$work/$1.log" 2>&1 </dev/null &
+  local command=("${@:3}")
+  if [[ ${#nodes[@]} -eq 1 ]]; then command=(setpriv --pdeathsig KILL "${command[@]}"); fi
+  at "$2" "${command[@]}" >"$work/$1-$2.log" 2>&1 </dev/null &
 }
 
 # until_true SECONDS COMMAND…
@@ -70,27 +90,30 @@ print(*(one.getsockname()[1] for one in sockets))
 PYTHON
 }
 
+address_of() { if [[ ${#nodes[@]} -eq 1 ]]; then echo 127.0.0.1; else awk -v name="$1" '$2 == name {print $1}' "$work/etc/hosts"; fi; }
+
 # CPUs is more than the machine has, so that 4 tasks of 2 cores fit; hence config_overrides, and no binding.
+# $work/local is each node's own disk. TmpFS: nodes that share /tmp would disturb each other's PMIx.
 write_configuration() {
-  local host ports
-  host=$(uname -n)
+  local node ports
   read -ra ports <<<"$(free_ports 2)"
-  mkdir -p "$work/state" "$work/spool"
+  mkdir -p "$work/state" "$work/local/tmp"
   cat >"$work/slurm.conf" <<CONF
 ClusterName=cairn
-SlurmctldHost=$host(127.0.0.1)
+SlurmctldHost=${nodes[0]}($(address_of "${nodes[0]}"))
 SlurmUser=$(id -un)
 SlurmdUser=$(id -un)
 SlurmctldPort=${ports[0]}
 SlurmdPort=${ports[1]}
 AuthType=auth/munge
-AuthInfo=socket=$work/munge.socket,cred_expire=5
+AuthInfo=socket=$work/local/munge.socket,cred_expire=5
 CredType=cred/munge
 PluginDir=$plugins
 StateSaveLocation=$work/state
-SlurmdSpoolDir=$work/spool
+SlurmdSpoolDir=$work/local/spool
 SlurmctldPidFile=$work/slurmctld.pid
-SlurmdPidFile=$work/slurmd.pid
+SlurmdPidFile=$work/local/slurmd.pid
+TmpFS=$work/local/tmp
 ProctrackType=proctrack/pgid
 TaskPlugin=task/none
 SwitchType=switch/none
@@ -101,29 +124,37 @@ SlurmdParameters=config_overrides
 ReturnToService=2
 KillWait=3
 PlugStackConfig=$work/plugstack.conf
-NodeName=$host NodeAddr=127.0.0.1 CPUs=16 RealMemory=16000 State=UNKNOWN
-PartitionName=all Nodes=$host Default=YES MaxTime=INFINITE State=UP
 CONF
+  for node in "${nodes[@]}"; do
+    echo "NodeName=$node NodeAddr=$(address_of "$node") CPUs=16 RealMemory=16000 State=UNKNOWN" >>"$work/slurm.conf"
+  done
+  echo "PartitionName=all Nodes=$(IFS=,; echo "${nodes[*]}") Default=YES MaxTime=INFINITE State=UP" >>"$work/slurm.conf"
   : >"$work/plugstack.conf"
   : >"$work/cgroup.conf"
 }
 
 start_munge() {
+  local node here=$work/local
   head -c 1024 /dev/urandom >"$work/munge.key"
   chmod 400 "$work/munge.key"
-  daemon munged munged --foreground --force --socket "$work/munge.socket" --key-file "$work/munge.key" \
-    --pid-file "$work/munged.pid" --seed-file "$work/munged.seed" --log-file "$work/munged-own.log"
-  until_true 10 test -S "$work/munge.socket" || skip "munged does not start: $(tail -n 1 "$work"/munged*.log)"
+  for node in "${nodes[@]}"; do
+    daemon munged "$node" munged --foreground --force --socket "$here/munge.socket" --key-file "$work/munge.key" \
+      --pid-file "$here/munged.pid" --seed-file "$here/munged.seed" --log-file "$here/munged.log"
+    until_true 10 at "$node" test -S "$here/munge.socket" || skip "munged does not start: $(tail -n 1 "$work"/munged-*.log)"
+  done
 }
 
-node_is_idle() { [[ $(sinfo --noheader --format=%T) == idle ]]; }
+nodes_are_idle() { [[ $(at "${nodes[0]}" sinfo --noheader --format='%D %T') == "${#nodes[@]} idle" ]]; }
 
 start_slurm() {
-  local stepd
+  local stepd node
   stepd=$(command -v slurmstepd-wlm || command -v slurmstepd)
-  daemon slurmctld "$(command -v slurmctld-wlm || command -v slurmctld)" -D -c
-  daemon slurmd "$(command -v slurmd-wlm || command -v slurmd)" -D -d "$stepd"
-  until_true 30 node_is_idle || stop "the node is not idle: $(sinfo --noheader --format='%T %E')"
+  daemon slurmctld "${nodes[0]}" "$(command -v slurmctld-wlm || command -v slurmctld)" -D -c
+  for node in "${nodes[@]}"; do
+    daemon slurmd "$node" "$(command -v slurmd-wlm || command -v slurmd)" -D -d "$stepd"
+  done
+  until_true 30 nodes_are_idle || stop "not all nodes are idle: $(at "${nodes[0]}" sinfo --noheader --format='%T %E')"
+  touch "$work/ready"
 }
 
 # job NAME TASKS [VARIABLE=VALUE…]: runs slurm.sbatch to its end and returns the job's status.
@@ -131,10 +162,10 @@ start_slurm() {
 job() {
   local name=$1 tasks=$2
   mkdir -p "$work/$name"
-  setpriv --pdeathsig TERM timeout 240 \
-    env CAIRN="$cairn" CAIRN_OPTIONS="$resume --json" SRC="$work/checkpoint" DST="$work/$name/model.pth" "${@:3}" \
-    sbatch --wait --quiet --chdir="$work" --output="$work/$name.log" --nodes=1 --ntasks-per-node="$tasks" --cpus-per-task=2 \
-    --mem=1G launch/slurm.sbatch
+  at "${nodes[0]}" setpriv --pdeathsig TERM timeout 240 \
+    env CAIRN="$cairn" CAIRN_OPTIONS="$resume --json" SRC="$work/checkpoint" DST="$work/$name/model.pth" "${root[@]}" "${@:3}" \
+    sbatch --wait --quiet --chdir="$work" --output="$work/$name.log" --nodes="${#nodes[@]}" \
+    --ntasks-per-node="$((tasks / ${#nodes[@]}))" --cpus-per-task=2 --mem=1G "$PWD/launch/slurm.sbatch"
 }
 
 # expect_whole NAME TASKS: the job's result is the bytes of the solo run, by so many ranks, and nothing else is there.
@@ -163,10 +194,12 @@ PROGRAM
 resume=
 if "$cairn" consolidate --help | grep -q -- --resume; then resume=--resume; fi
 # As root, mpirun wants to be told.
-if [[ $EUID -eq 0 ]]; then export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1; fi
+root=()
+if [[ $EUID -eq 0 ]]; then root=(OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1); fi
 
 python3 -B launch/cluster/make_checkpoint.py "$work/checkpoint"
 "$cairn" consolidate --no-mpi "$work/checkpoint" "$work/solo/model.pth"
+if [[ ${#nodes[@]} -gt 1 ]]; then start_hosts "${nodes[@]}"; fi
 write_configuration
 start_munge
 start_slurm
@@ -174,7 +207,7 @@ start_slurm
 for tasks in 2 4; do
   job mpirun-$tasks $tasks LAUNCHER=mpirun || stop "mpirun-$tasks"
   expect_whole mpirun-$tasks $tasks
-  if [[ $(srun --mpi=list 2>&1) == *pmix* ]]; then
+  if [[ $(at "${nodes[0]}" srun --mpi=list 2>&1) == *pmix* ]]; then
     job srun-$tasks $tasks || stop "srun-$tasks"
     expect_whole srun-$tasks $tasks
   else
@@ -199,7 +232,7 @@ write_hanging_program
 job requeued 2 LAUNCHER=mpirun CAIRN="$work/hanging" CAIRN_OPTIONS="--resume --json" &
 waiting=$!
 until_true 60 test -e "$work/hangs" || stop "requeued: does not start"
-scancel --batch --signal=USR1 --name=cairn
+at "${nodes[0]}" scancel --batch --signal=USR1 --name=cairn
 wait "$waiting" || stop "requeued: status $?"
 grep -q 'restart 1' "$work/requeued.log" || stop "requeued: was not"
 expect_whole requeued 2

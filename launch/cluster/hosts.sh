@@ -8,6 +8,16 @@
 
 declare -A host_pids=()
 
+need_for_hosts() {
+  local program
+  [[ $EUID -eq 0 ]] || skip "hosts need root: namespaces with mounts and an sshd of their own"
+  need unshare nsenter setpriv pgrep
+  for program in sshd ssh ssh-keygen ip; do
+    command -v $program >/dev/null || { borrow ssh openssh-server openssh-client iproute2; break; }
+  done
+  need sshd ssh ssh-keygen ip
+}
+
 # on HOST COMMAND…: in that host, with nothing of this shell's environment but what a login has.
 on() {
   local host=$1
