@@ -14,7 +14,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 modes=("$@")
 if [[ ${#modes[@]} -eq 0 ]]; then modes=(gather auto); fi
-cairn=$(realpath "${CAIRN_PROGRAM:-build/release/cairn}")
+cairn=$(realpath -m "${CAIRN_PROGRAM:-build/release/cairn}")
 [[ -x $cairn ]] || skip "no program $cairn"
 "$cairn" version | grep -q MPI || skip "$cairn is built without MPI"
 need python3 mpirun

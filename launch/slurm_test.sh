@@ -11,19 +11,32 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . launch/cluster/hosts.sh
 
 # Daemons detach what they start. In a process namespace, where that is permitted, all of it ends with this script.
+# unshare itself ignores SIGTERM: it is passed to the script inside.
+inside_namespace() {
+  local outer status=0
+  setpriv --pdeathsig KILL "$@" "$BASH" launch/slurm_test.sh "${arguments[@]}" &
+  outer=$!
+  trap 'pkill -TERM --parent "$outer" || true' INT TERM HUP
+  while kill -0 "$outer" 2>/dev/null; do
+    status=0
+    wait "$outer" || status=$?
+  done
+  exit "$status"
+}
+
+need python3 setpriv unshare flock pgrep
+arguments=("$@")
 if [[ -z ${CAIRN_SLURM_INSIDE:-} ]]; then
   export CAIRN_SLURM_INSIDE=1
-  for namespace in "unshare" "unshare --user --map-current-user"; do
-    if $namespace --pid --fork --mount-proc true 2>/dev/null; then
-      exec setpriv --pdeathsig KILL $namespace --pid --fork --kill-child --mount-proc "$BASH" launch/slurm_test.sh "$@"
-    fi
+  for user in "" "--user --map-current-user"; do
+    namespace=(unshare $user --pid --fork --kill-child --mount-proc)
+    if "${namespace[@]}" true 2>/dev/null; then inside_namespace "${namespace[@]}"; fi
   done
 fi
 
-cairn=$(realpath "${CAIRN_PROGRAM:-build/release/cairn}")
+cairn=$(realpath -m "${CAIRN_PROGRAM:-build/release/cairn}")
 [[ -x $cairn ]] || skip "no program $cairn"
 "$cairn" version | grep -q MPI || skip "$cairn is built without MPI"
-need python3 setpriv flock
 id -un >/dev/null 2>&1 || skip "user $EUID has no name, and Slurm wants one"
 borrow slurm slurmctld slurmd slurm-client munge
 plugins=$(echo "$PWD"/build/cluster/slurm/usr/lib/*/slurm-wlm)
@@ -56,7 +69,7 @@ clean_up() {
     at "${nodes[0]}" scancel --quiet --full --user="$(id -u)" || true
     for _ in {1..40}; do [[ -n $(at "${nodes[0]}" squeue --noheader 2>/dev/null) ]] || break; sleep 0.25; done
   fi
-  if [[ $status -ne 0 && $status -ne 77 ]]; then tail -n 15 "$work"/*.log >&2 || true; fi
+  if [[ $status -eq 1 ]]; then tail -n 15 "$work"/*.log >&2 || true; fi
   kill -TERM $(jobs -p) 2>/dev/null || true
   stop_hosts
   rm -rf "$work"
