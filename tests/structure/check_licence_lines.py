@@ -6,7 +6,8 @@ import sys
 from source_files import source_files
 
 LINE = "SPDX-License-" + "Identifier: BSD-3-Clause"
-SUFFIXES = {".cpp", ".hpp", ".py", ".sh", ".cmake", "CMakeLists.txt", "run"}
+SUFFIXES = {".cpp", ".hpp", ".py", ".sh", ".cmake", "CMakeLists.txt", "run",
+            ".sbatch", ".def", ".yaml", "Containerfile"}
 
 
 def fault(path):
