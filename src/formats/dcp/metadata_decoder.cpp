@@ -2,7 +2,9 @@
 #include "formats/dcp/metadata_decoder.hpp"
 
 #include <algorithm>
+#include <array>
 
+#include "base/checked.hpp"
 #include "base/fail.hpp"
 #include "base/text.hpp"
 #include "formats/dcp/fields.hpp"
@@ -78,8 +80,8 @@ class Decoder {
     if (number >= seen_.size()) seen_.resize(std::max<std::size_t>(number + 1, names_.count()));
     if (seen_[number]) fail_corrupt("{}: the name '{}' appears twice", where_, escape_name(name));
     seen_[number] = true;
-    if (is_instance(store_, value, "TensorStorageMetadata")) {
-      tensor(key, value);
+    if (const auto fields = store_.row(RowClass::tensor, value); !fields.empty()) {
+      tensor(key, fields);
     } else if (is_instance(store_, value, "BytesStorageMetadata")) {
       object(key);
     } else {
@@ -88,50 +90,54 @@ class Decoder {
     }
   }
 
-  void tensor(Value key, Value value) {
+  void tensor(Value key, std::span<const Value> fields) {
     const std::string_view name = store_.text(key);
-    const auto size = field(store_, value, "size");
-    if (!size || !read_size(store_, *size, shape_)) {
+    if (!read_size(store_, fields[kTensorSize], shape_)) {
       return fault(FaultKind::shape, name, "the global size is no list of ints");
     }
     charge(shape_.size());
     if (std::ranges::any_of(shape_, [](auto n) { return n < 0; })) {
       return fault(FaultKind::shape, name, fmt::format("negative global size {}", to_string(shape_)));
     }
-    const auto properties = field(store_, value, "properties");
-    const DType dtype = read_dtype(name, properties ? *properties : Value{});
+    const DType dtype = read_dtype(name, fields[kTensorProperties]);
     try {
-      Catalog probe;
-      probe.byte_count(probe.add_tensor(probe.add_string(name), dtype, shape_));
+      checked_mul(static_cast<std::uint64_t>(element_count(shape_)), element_size(dtype), "tensor size");
     } catch (const Error& error) {
       return fault(FaultKind::shape, name, error.message());
     }
     result_.catalog.add_tensor(string_id(key), dtype, shape_);
     add_path(key);
-    chunks(key, field(store_, value, "chunks"));
+    chunks(key, fields[kTensorChunks]);
   }
 
   // TensorProperties: its state is the tuple (dtype, layout, requires_grad, memory format, pin_memory).
-  DType read_dtype(std::string_view name, Value properties) const {
+  // They are the same objects for most tensors.
+  DType read_dtype(std::string_view name, Value properties) {
     std::optional<Value> dtype, layout;
     if (properties.kind() == Kind::object) {
       const auto state = store_.object_view(properties).state;
       if (state && state->kind() == Kind::tuple && store_.items(*state).size() == 5) {
         const auto items = store_.items(*state);
-        dtype = items[0];
-        layout = items[1];
+        const std::array<Value, 3> telling{items[0], items[1], items[3]};
+        if (last_dtype_ && telling == last_telling_) return *last_dtype_;
         check_memory_format(name, items[3]);
-      } else {
-        dtype = field(store_, properties, "dtype");
-        layout = field(store_, properties, "layout");
+        last_dtype_ = known_dtype(name, items[0], items[1]);
+        last_telling_ = telling;
+        return *last_dtype_;
       }
+      dtype = field(store_, properties, "dtype");
+      layout = field(store_, properties, "layout");
     }
     if (!dtype) fail_corrupt("{}: '{}' has no dtype", where_, escape_name(name));
-    if (layout && layout->kind() == Kind::object) check_layout(name, *layout);
-    const auto found = dtype_from_name(dtype_name(store_, *dtype));
+    return known_dtype(name, *dtype, layout ? *layout : Value{});
+  }
+
+  DType known_dtype(std::string_view name, Value dtype, Value layout) const {
+    if (layout.kind() == Kind::object) check_layout(name, layout);
+    const auto found = dtype_from_name(dtype_name(store_, dtype));
     if (!found) {
       fail(ErrorKind::unsupported, "{}: '{}' has dtype {}, which Cairn does not read", where_,
-           escape_name(name), describe(store_, *dtype));
+           escape_name(name), describe(store_, dtype));
     }
     return *found;
   }
@@ -169,13 +175,13 @@ class Decoder {
            member == "TORCH_PRESERVE_FORMAT";
   }
 
-  void chunks(Value key, std::optional<Value> list) {
+  void chunks(Value key, Value list) {
     const std::string_view name = store_.text(key);
-    if (!list || (list->kind() != Kind::list && list->kind() != Kind::tuple)) {
+    if (list == kAbsent || (list.kind() != Kind::list && list.kind() != Kind::tuple)) {
       return fault(FaultKind::shape, name, "the list of chunks is missing");
     }
-    charge(store_.items(*list).size());
-    const auto items = store_.items(*list);
+    charge(store_.items(list).size());
+    const auto items = store_.items(list);
     RowFinder rows(store_, rows_.of(names_.number(key)), items.size());
     result_.catalog.reserve_chunks(items.size(), std::min<std::size_t>(shape_.size(), 4));
     for (std::size_t i = 0; i < items.size(); ++i) add_chunk(name, items[i], i, rows);
@@ -274,6 +280,8 @@ class Decoder {
   std::vector<Value> paths_;  // by the numbers of the names
   std::vector<bool> seen_;
   pickle::ValueMap string_ids_;
+  std::array<Value, 3> last_telling_;  // dtype, layout and memory format
+  std::optional<DType> last_dtype_;    // that they came to
   std::vector<std::int64_t> shape_;
   Box box_;
   std::uint64_t copied_ = 0;

@@ -13,10 +13,10 @@ using pickle::Construct;
 using pickle::Kind;
 
 constexpr std::size_t kMaxFields = 64;   // one dict may be the state of very many instances
-constexpr std::size_t kMaxClasses = 16;  // real files have three
+constexpr std::size_t kMaxClasses = 16;  // real files have four
 constexpr std::size_t kMaxRecycled = 8;  // real files recycle one dict over and over
-constexpr std::array<std::string_view, 3> kClassNames{"ChunkStorageMetadata", "MetadataIndex",
-                                                      "_StorageInfo"};
+constexpr std::array<std::string_view, 4> kClassNames{"ChunkStorageMetadata", "MetadataIndex", "_StorageInfo",
+                                                      "TensorStorageMetadata"};
 
 }  // namespace
 

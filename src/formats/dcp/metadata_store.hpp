@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The values of a `.metadata` while it is read. Of the classes that come once for each chunk, an instance is
-// a row with just the fields that count; its __dict__ is forgotten as soon as BUILD has taken them.
-// Everything else is a node of the arena.
+// The values of a `.metadata` while it is read. Of the classes that come once for each chunk or tensor, an
+// instance is a row with just the fields that count; its __dict__ is forgotten as soon as BUILD has taken
+// them. Everything else is a node of the arena.
 #pragma once
 
 #include <array>
@@ -17,8 +17,8 @@ namespace cairn::dcp {
 
 using pickle::Value;
 
-enum class RowClass : std::uint8_t { chunk, index, place };
-/// The Python class: ChunkStorageMetadata, MetadataIndex, _StorageInfo.
+enum class RowClass : std::uint8_t { chunk, index, place, tensor };
+/// The Python class: ChunkStorageMetadata, MetadataIndex, _StorageInfo, TensorStorageMetadata.
 std::string_view class_name(RowClass type);
 
 /// A field that the instance has not.
@@ -28,6 +28,7 @@ constexpr Value kAbsent{~std::uint64_t{0}};
 enum ChunkField : std::uint8_t { kChunkOffsets, kChunkSizes };
 enum IndexField : std::uint8_t { kIndexFqn, kIndexOffset };
 enum PlaceField : std::uint8_t { kPlacePath, kPlaceOffset, kPlaceLength, kPlaceTransforms };
+enum TensorField : std::uint8_t { kTensorProperties, kTensorSize, kTensorChunks };
 
 class MetadataStore : public pickle::Arena {
  public:
@@ -50,7 +51,7 @@ class MetadataStore : public pickle::Arena {
   std::size_t memory_bytes() const;
 
  private:
-  static constexpr std::array<std::size_t, 3> kWidths{2, 2, 4};
+  static constexpr std::array<std::size_t, 4> kWidths{2, 2, 4, 3};
   static constexpr std::size_t number(RowClass type) { return static_cast<std::size_t>(type); }
 
   struct Class {
@@ -66,12 +67,13 @@ class MetadataStore : public pickle::Arena {
   void recycle(Value dict);
 
   std::vector<Class> classes_;
-  std::array<std::array<Field, 4>, 3> fields_{{
+  std::array<std::array<Field, 4>, 4> fields_{{
       {{{"offsets"}, {"sizes"}}},
       {{{"fqn"}, {"offset"}}},
       {{{"relative_path"}, {"offset"}, {"length"}, {"transform_descriptors"}}},
+      {{{"properties"}, {"size"}, {"chunks"}}},
   }};
-  std::array<Pool<Value>, 3> rows_;
+  std::array<Pool<Value>, 4> rows_;
   std::vector<Value> free_dicts_, recycled_dicts_;
   bool dicts_are_shared_ = false, row_is_new_ = false;
 };
