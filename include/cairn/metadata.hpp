@@ -81,6 +81,8 @@ class Catalog {
   std::span<const PathStep> path(const Entry& entry) const;
 
   // --- building: a tensor's chunks are added right after it -----------------------------------------------
+  /// Room for so many tensors and objects with paths as they mostly are.
+  void reserve_entries(std::size_t count);
   /// Room for so many chunks of so many dimensions.
   void reserve_chunks(std::size_t count, std::size_t ndim);
   StringId add_string(std::string_view text);

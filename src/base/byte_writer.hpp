@@ -35,6 +35,8 @@ class ByteWriter {
     if (count > 0) std::memset(extend(count), std::to_integer<int>(value), count);
   }
 
+  /// Room for so many bytes in all, taken at once: it is touched only as it fills.
+  void reserve(std::size_t bytes) { bytes_.reserve(bytes); }
   std::size_t size() const { return size_; }
   std::span<const std::byte> view() const { return {bytes_.data(), size_}; }
   /// Empty again; the memory is kept.

@@ -73,6 +73,16 @@ TensorInfo& Catalog::add_tensor(StringId name, DType dtype, std::span<const std:
   return tensors_.back();
 }
 
+void Catalog::reserve_entries(std::size_t count) {
+  entries_.reserve(count);
+  tensors_.reserve(count);
+  chunks_.reserve(count);
+  coordinates_.reserve(6 * count);
+  steps_.reserve(6 * count);
+  string_ends_.reserve(6 * count);
+  characters_.reserve(96 * count);
+}
+
 void Catalog::reserve_chunks(std::size_t count, std::size_t ndim) {
   const auto at_least_double = [](std::size_t wanted, std::size_t capacity) {
     return wanted <= capacity ? capacity : std::max(wanted, 2 * capacity);

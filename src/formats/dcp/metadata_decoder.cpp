@@ -36,6 +36,7 @@ class Decoder {
                    states ? describe(store_, *states) : "missing");
     }
     const auto items = store_.items(*states);
+    result_.catalog.reserve_entries(items.size() / 2);
     for (std::size_t i = 0; i < items.size(); i += 2) entry(items[i], items[i + 1]);
     for (const auto& file : rows_.files()) result_.catalog.add_file(file);
     result_.metadata_bytes = pickle_bytes_;

@@ -114,6 +114,7 @@ void Layout::write_back(std::uint64_t record, std::uint32_t crc, std::span<std::
 Bytes Layout::head(std::span<const std::byte> pickle) const {
   assert(pickle.size() == pickle_bytes_);
   ByteWriter out;
+  out.reserve(region().begin);
   append_record(full_name(kPickleRecord), place(kPickleRecord, pickle_bytes_, 0), pickle, out);
   for (const auto& record : head_records()) {
     append_record(full_name(record.name), place(record.name, record.content.size(), out.size()),

@@ -37,6 +37,7 @@ class StatePickler {
     const Value root = tree.build(arena_, leaf_values(), strings());
     make_words();
     ByteWriter out;
+    out.reserve(max_padding);  // the size of the metadata, which says more of each tensor
     pickle::write_protocol2(arena_, root, out, [this](Value node) { return storage_id(node); });
     result_.pickle = out.take();
     return std::move(result_);
