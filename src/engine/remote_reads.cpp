@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kCoordinator = 0;
 constexpr std::size_t kRememberedFailures = 64;
-constexpr Patience kBetweenMessages{std::chrono::microseconds(500), std::chrono::microseconds(200)};
+constexpr Patience kBetweenMessages = for_transfers;
 constexpr std::chrono::milliseconds kPollInterval(250);
 
 }  // namespace
