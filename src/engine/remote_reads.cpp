@@ -17,7 +17,10 @@ namespace {
 
 constexpr int kCoordinator = 0;
 constexpr std::size_t kRememberedFailures = 64;
-constexpr Patience kBetweenMessages = for_transfers;
+// Bytes move only inside of polls. Who has none on their way polls seldom: it takes cores from those who
+// have.
+constexpr Patience kMoving{std::chrono::microseconds(100), std::chrono::microseconds(50)};
+constexpr Patience kIdle{std::chrono::microseconds(20), std::chrono::microseconds(500)};
 constexpr std::chrono::milliseconds kPollInterval(250);
 
 }  // namespace
@@ -76,7 +79,7 @@ void RemoteReads::carry(const std::function<void()>& poll) {
     if (step())
       backoff.reset();
     else
-      (backoff ? *backoff : backoff.emplace(kBetweenMessages)).pause();
+      (backoff ? *backoff : backoff.emplace(kMoving)).pause();
     if (const auto now = std::chrono::steady_clock::now(); poll && now - polled >= kPollInterval) {
       polled = now;
       poll();
@@ -208,6 +211,10 @@ struct Answer {
   std::array<std::byte, sizeof(std::uint64_t)> state;
   std::vector<std::unique_ptr<Request>> sent;
 
+  bool is_sent() {
+    if (std::ranges::all_of(sent, [](const auto& request) { return request->test(); })) sent.clear();
+    return sent.empty();
+  }
   void wait() {
     for (const auto& request : sent) request->wait();
     sent.clear();
@@ -241,6 +248,17 @@ void give(Communicator& comm, const ReadMessage& message, Answer& answer, const 
   }
 }
 
+void wait_for(Request& request, std::vector<Answer>& answers) {
+  for (bool moving = true;;) {
+    Backoff backoff(moving ? kMoving : kIdle);
+    for (;; backoff.pause()) {
+      if (request.test()) return;
+      if (moving && std::ranges::all_of(answers, &Answer::is_sent)) break;
+    }
+    moving = false;
+  }
+}
+
 [[noreturn]] void throw_told(Communicator& comm, std::uint64_t text_bytes) {
   Bytes text(text_bytes);
   comm.start_receive(text, kCoordinator, text_tag(0))->wait();
@@ -253,7 +271,7 @@ void serve_reads(Communicator& comm, int requests, const ReadFile& read) {
   std::vector<Answer> answers(static_cast<std::size_t>(std::clamp(requests, 1, kMostRequests)));
   std::array<std::byte, ReadMessage::kBytes> wire;
   for (std::size_t next = 0;; next = (next + 1) % answers.size()) {
-    wait_by_polling(*comm.start_receive(wire, kCoordinator, kRequestTag), kBetweenMessages);
+    wait_for(*comm.start_receive(wire, kCoordinator, kRequestTag), answers);
     const auto message = ReadMessage::decode(wire);
     if (message.kind == ReadMessage::Kind::read) {
       give(comm, message, answers[next], read);
