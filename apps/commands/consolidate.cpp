@@ -16,6 +16,7 @@ namespace cairn {
 namespace {
 
 constexpr int kMostThreads = 64;
+constexpr int kLongestVisibilityTimeout_s = 86400;
 constexpr std::size_t kSkippedShown = 10;
 
 struct Wanted {
@@ -134,6 +135,15 @@ Action understand(const Grammar& grammar, const Parsed& parsed) {
       !parsed.options["verify-source"].defaulted()) {
     grammar.refuse("--copy kernel does not see the bytes: --verify-source on is for --copy user");
   }
+  wanted.options.write = one_of<WriteMode>(
+      grammar, parsed, "write",
+      {{"auto", WriteMode::automatic}, {"shared", WriteMode::shared}, {"gather", WriteMode::gather}});
+  if (wanted.options.copy == CopyMode::kernel && wanted.options.write == WriteMode::gather) {
+    grammar.refuse(
+        "--copy kernel needs a rank that sees source and output: --write gather is for --copy user");
+  }
+  wanted.options.visibility_timeout_s = number_option(
+      "--visibility-timeout", parsed.text("visibility-timeout"), 0, kLongestVisibilityTimeout_s);
   wanted.progress = progress_form(parsed.text("progress"));
   return [wanted](Context& context) { return run(context, wanted); };
 }
@@ -167,6 +177,11 @@ Command consolidate_command() {
       "auto, user: through buffers; kernel: copy_file_range or reflink where the bytes allow it, unverified")(
       "verify-source", word("on|off")->default_value("on"),
       "compare the CRCs of items that are read completely (off with --copy kernel)")(
+      "write", word("HOW")->default_value("auto"),
+      "shared: all ranks write; gather: ranks read what they see, rank 0 writes (node-local disks); auto: "
+      "gather when some rank does not see a shard")(
+      "visibility-timeout", word("SECONDS")->default_value("30"),
+      "how long files may take to appear where they are needed")(
       "progress", word("WHEN")->default_value("auto"),
       "auto: a bar on a terminal; always: also lines every few seconds elsewhere; never");
   return {std::move(grammar), understand};

@@ -77,7 +77,7 @@ enum class CopyMode : std::uint8_t {
   automatic,  ///< user
   user,       ///< through buffers, CRCs checked and computed
   kernel,     ///< copy_file_range where source and output agree byte by byte; nothing is verified. Of one
-              ///< output without casts
+              ///< output without casts, not with WriteMode::gather
 };
 
 /// What of a checkpoint goes into an output, and under which names: the options of the command line, as text
@@ -89,6 +89,13 @@ struct NameOptions {
   std::vector<std::string> rename;           ///< FROM=TO
   std::string map_file;                      ///< old<TAB>new lines; empty: none
   std::vector<std::string> cast;             ///< DTYPE, GLOB=DTYPE, GLOB=keep
+};
+
+/// Who writes, and how the bytes get there.
+enum class WriteMode : std::uint8_t {
+  automatic,  ///< gather when some rank does not see all shards, else shared
+  shared,     ///< every rank sees source and output; all write disjoint ranges of the output
+  gather,     ///< every shard is read by one of the ranks that see it, rank 0 alone writes
 };
 
 struct ConsolidateOptions {
@@ -106,6 +113,10 @@ struct ConsolidateOptions {
   std::vector<std::string> more_outputs;  ///< FILE:RULES each; every source byte is read once for all outputs
   std::uint32_t alignment = 64;           ///< of payloads in the file, a power of two up to 32768
   CopyMode copy = CopyMode::automatic;
+  WriteMode write = WriteMode::automatic;
+  /// How long shards that the metadata names, and the output's temporary, may take to appear where they are
+  /// needed; a world of one rank does not wait for shards.
+  double visibility_timeout_s = 30;
   bool verify_source =
       true;  ///< compare the stored CRCs of items that this job reads completely (not with kernel)
   std::function<void(const Progress&)> progress;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <chrono>
 #include <optional>
@@ -16,11 +17,13 @@
 #include "checkpoint/planned_outputs.hpp"
 #include "checkpoint/process_memory.hpp"
 #include "checkpoint/small_file.hpp"
+#include "checkpoint/source_access.hpp"
+#include "checkpoint/visibility.hpp"
 #include "engine/kernel_copy.hpp"
 #include "engine/storage_crc.hpp"
 #include "engine/transfer.hpp"
 #include "formats/dcp/source.hpp"
-#include "formats/layouts.hpp"
+#include "formats/dcp/structure.hpp"
 #include "parallel/agree.hpp"
 #include "plan/names/ema.hpp"
 #include "plan/names/name_list.hpp"
@@ -29,8 +32,8 @@
 namespace cairn {
 namespace {
 
-constexpr double kVisibilityTimeout_s = 30;
 constexpr int kRoot = 0;
+constexpr int kGatheringThreads = 8;  // they wait for other ranks more than they work
 
 // What one rank did; gathered by the coordinator.
 struct Share {
@@ -49,16 +52,25 @@ struct OutputOf {
 class Consolidation {
  public:
   Consolidation(Communicator& comm, FileSystem& files, const ConsolidateOptions& options)
-      : comm_(comm), files_(files), options_(options), begin_(std::chrono::steady_clock::now()) {}
+      : comm_(comm),
+        files_(files),
+        options_(options),
+        begin_(std::chrono::steady_clock::now()),
+        source_files_(comm, files, options.max_memory) {}
 
   ConsolidateReport run() {
     on_all_ranks("checking the options", comm_, [&] { check_options(); });
-    const Bytes message = on_root("preparing", comm_, kRoot, [&] { return prepare(); });
+    find_source_files();
+    const Bytes message = source_files_.on_coordinator("preparing", [&] { return prepare(); });
     on_all_ranks("opening the output", comm_, [&] { open(message); });
-    on_all_ranks("copying", comm_, [&] { copy(); });
+    if (gather_)
+      source_files_.run(
+          "copying", [&] { copy(); }, [&] { show_progress(); });
+    else
+      on_all_ranks("copying", comm_, [&] { copy(); });
     on_all_ranks("writing out", comm_, [&] { close(); });
     const auto shares = comm_.gather(encode_share(), kRoot);
-    const Bytes report = on_root("publishing", comm_, kRoot, [&] { return publish(shares); });
+    const Bytes report = source_files_.on_coordinator("publishing", [&] { return publish(shares); });
     return decode_report(report);
   }
 
@@ -76,8 +88,15 @@ class Consolidation {
     if (by_kernel() && (requests_.size() > 1 || !requests_[0].rules.casts.empty())) {
       fail(ErrorKind::invalid_argument, "the kernel copies into one output without casts only");
     }
+    if (options_.write == WriteMode::gather) check_gather();
     threads_ = options_.threads > 0 ? options_.threads : default_threads(comm_.ranks_on_node());
     fit_threads(kBufferBytesPerThread);
+  }
+
+  void check_gather() const {
+    if (!by_kernel()) return;
+    throw Error(ErrorKind::invalid_argument, "the kernel copies where one rank sees source and output only",
+                "--write gather goes with --copy user");
   }
 
   // As many threads as their buffers have room.
@@ -90,23 +109,41 @@ class Consolidation {
     threads_ = static_cast<int>(std::min<std::uint64_t>(static_cast<std::uint64_t>(threads_), room));
   }
 
+  // --- all ranks: where the source is, and who reads it ----------------------------------------------------
+  void find_source_files() {
+    const SourceSite site = find_source(comm_, files_, options_.source);
+    plan_.directory = site.directory;
+    source_files_.assign(site.directory, {site.metadata});
+    source_files_.run("reading the metadata", [&] { read_metadata(); });
+    ShardSites sites = find_shards(comm_, files_, &metadata_.catalog,
+                                   {site.directory, options_.write, options_.visibility_timeout_s});
+    gather_ = sites.gather;
+    source_files_.assign(site.directory, gather_ ? std::move(sites.files) : std::vector<GatheredFile>());
+    for (const auto& note : {site.note, sites.note}) {
+      if (!note.empty()) report_.warnings.push_back(note);
+    }
+  }
+
   // --- coordinator: everything that can be refused is refused before a tensor byte is read ----------------
-  Bytes prepare() {
-    const auto located = locate_checkpoint(files_, options_.source);
-    plan_.directory = located.path;
+  void read_metadata() {
+    FileSystem& files = source_files_.files();
     const std::string file =
-        choose_destination(files_, plan_.directory, options_.destination, options_.overwrite);
-    complete_requests(files_, file, requests_);
-    FaultList faults;
-    auto metadata = dcp::read_metadata(files_, plan_.directory, faults);
-    faults.throw_if_any(plan_.directory);
-    if (!located.note.empty()) report_.warnings.push_back(located.note);
-    report_.warnings.insert(report_.warnings.end(), metadata.notes.begin(), metadata.notes.end());
-    source_.emplace(files_, plan_.directory, std::move(metadata.catalog));
-    plan_outputs(metadata.metadata_bytes);
+        choose_destination(files, plan_.directory, options_.destination, options_.overwrite);
+    complete_requests(files, file, requests_);
+    metadata_ = dcp::decode_metadata_file(files, plan_.directory, faults_);
+  }
+
+  Bytes prepare() {
+    if (gather_) check_gather();
+    FileSystem& files = source_files_.files();
+    dcp::check_structure(files, plan_.directory, metadata_.catalog, faults_);
+    faults_.throw_if_any(plan_.directory);
+    report_.warnings.insert(report_.warnings.end(), metadata_.notes.begin(), metadata_.notes.end());
+    source_.emplace(files, plan_.directory, std::move(metadata_.catalog));
+    plan_outputs(metadata_.metadata_bytes);
     planned_.emplace(plan_, source_->catalog());
     create_outputs();
-    return comm_.size() > 1 ? plan_.encode(source_->catalog()) : Bytes();
+    return comm_.size() > 1 && !gather_ ? plan_.encode(source_->catalog()) : Bytes();
   }
 
   void plan_outputs(std::uint64_t metadata_bytes) {
@@ -155,7 +192,8 @@ class Consolidation {
   void create_outputs() {
     std::vector<AtomicOutputs::Wanted> wanted;
     for (std::size_t i = 0; i < outputs_of_.size(); ++i) {
-      if (i > 0) check_output(files_, plan_.directory, outputs_of_[i].file, options_.overwrite);
+      if (i > 0)
+        check_output(source_files_.files(), plan_.directory, outputs_of_[i].file, options_.overwrite);
       wanted.push_back({outputs_of_[i].file, planned_->layout(i).file_size()});
     }
     for (OutputOf& output : outputs_of_) want_objects(output, wanted);
@@ -172,7 +210,7 @@ class Consolidation {
   void want_objects(OutputOf& output, std::vector<AtomicOutputs::Wanted>& wanted) {
     const std::string file = objects_path_for(output.file);
     if (output.state.unsafe_objects) {
-      check_output(files_, plan_.directory, file, options_.overwrite);
+      check_output(source_files_.files(), plan_.directory, file, options_.overwrite);
       const FileState& objects = *output.state.unsafe_objects;
       output.objects_layout.emplace(zip::archive_name(file), objects.pickle.size(),
                                     record_bytes(objects.storages), options_.alignment);
@@ -186,6 +224,8 @@ class Consolidation {
 
   // --- all ranks ------------------------------------------------------------------------------------------
   void open(const Bytes& message) {
+    if (gather_ && !is_root()) return;
+    if (gather_ && options_.threads == 0) threads_ = std::max(threads_, kGatheringThreads);
     if (!is_root()) {
       Catalog catalog;
       plan_ = ConsolidationPlan::decode(message, catalog);
@@ -193,27 +233,33 @@ class Consolidation {
       planned_.emplace(plan_, source_->catalog());
     }
     fit_threads(kBufferBytesPerThread + planned_->writer_bytes());
-    planned_->open(files_, kVisibilityTimeout_s);
+    planned_->open(files_, options_.visibility_timeout_s);
   }
 
   void copy() {
     const Windows windows(planned_->window_layout().region(), kWindowBytes);
-    const ByteRange owned = windows.owned(comm_.rank(), comm_.size());
-    const std::uint64_t total =
-        owned.size() == 0 ? 0 : windows.at(owned.end - 1).end - windows.at(owned.begin).begin;
+    const ByteRange owned =
+        gather_ ? ByteRange{0, windows.count()} : windows.owned(comm_.rank(), comm_.size());
+    total_bytes_ = owned.size() == 0 ? 0 : windows.at(owned.end - 1).end - windows.at(owned.begin).begin;
     TransferOptions transfer_options{
         threads_, verify_source(), by_kernel() ? &planned_->file(0) : nullptr, {}};
-    if (options_.progress) {
-      transfer_options.progress = [&](std::uint64_t done) { options_.progress({done, total}); };
-    }
+    transfer_options.progress = [&](std::uint64_t done) {
+      done_bytes_ = done;
+      if (!gather_) show_progress();
+    };
     share_.passed = transfer(*source_, planned_->window_layout(), planned_->contents(), windows, owned,
                              planned_->make_writer(), transfer_options);
-    if (options_.progress) options_.progress({total, total});
+    done_bytes_ = total_bytes_.load();
+    if (!gather_) show_progress();
+  }
+
+  void show_progress() const {
+    if (options_.progress) options_.progress({done_bytes_, total_bytes_});
   }
 
   void close() {
-    planned_->close(options_.sync);
-    share_.read_bytes = source_->read_bytes();
+    if (planned_) planned_->close(options_.sync);
+    if (source_) share_.read_bytes = source_->read_bytes();
     share_.peak_rss = peak_rss_bytes();
   }
 
@@ -387,6 +433,9 @@ class Consolidation {
   const ConsolidateOptions& options_;
   const std::chrono::steady_clock::time_point begin_;
   int threads_ = 1;
+  SourceAccess source_files_;
+  bool gather_ = false;
+  std::atomic<std::uint64_t> done_bytes_{0}, total_bytes_{0};  // of this rank
 
   ConsolidationPlan plan_;
   std::optional<dcp::DirectorySource> source_;
@@ -394,6 +443,8 @@ class Consolidation {
   Share share_;
 
   // the coordinator's
+  FaultList faults_;
+  dcp::DecodedMetadata metadata_;
   std::vector<OutputRequest> requests_;
   std::vector<OutputOf> outputs_of_;  // as plan_.outputs
   std::optional<AtomicOutputs> outputs_;

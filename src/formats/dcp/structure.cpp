@@ -150,6 +150,11 @@ DecodedMetadata read_metadata(FileSystem& files, const std::string& directory, F
   return decoded;
 }
 
+void check_structure(FileSystem& files, const std::string& directory, const Catalog& catalog,
+                     FaultList& faults) {
+  StructureCheck(files, directory, catalog, faults).run();
+}
+
 DecodedMetadata read_metadata(FileSystem& files, const std::string& directory, FaultList& faults) {
   std::vector<std::uint64_t> file_sizes;
   return read_metadata(files, directory, faults, file_sizes);

@@ -18,4 +18,8 @@ inline constexpr std::uint64_t kNoSize = ~std::uint64_t{0};
 DecodedMetadata read_metadata(FileSystem& files, const std::string& directory, FaultList& faults,
                               std::vector<std::uint64_t>& file_sizes);
 
+/// The checks of read_metadata, on a catalogue that is decoded already.
+void check_structure(FileSystem& files, const std::string& directory, const Catalog& catalog,
+                     FaultList& faults);
+
 }  // namespace cairn::dcp

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "checkpoint/visibility.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/byte_reader.hpp"
+#include "base/byte_writer.hpp"
+#include "base/fail.hpp"
+#include "formats/layouts.hpp"
+#include "parallel/agree.hpp"
+
+namespace cairn {
+namespace {
+
+void write_text(ByteWriter& out, const std::string& text) {
+  out.write<std::uint64_t>(text.size());
+  out.text(text);
+}
+
+std::string read_text(ByteReader& in) { return std::string(in.text(in.read<std::uint64_t>())); }
+
+// --- find_source: what one rank found, or why it found nothing
+
+Bytes encode(const SourceSite& site) {
+  ByteWriter out;
+  out.write<std::uint8_t>(1);
+  write_text(out, site.directory);
+  write_text(out, site.note);
+  write_text(out, site.metadata.name);
+  out.write<std::int32_t>(site.metadata.owner);
+  out.write(site.metadata.bytes);
+  return out.take();
+}
+
+Bytes encode(const Error& error) {
+  ByteWriter out;
+  out.write<std::uint8_t>(0);
+  out.write(static_cast<std::uint8_t>(error.kind()));
+  write_text(out, error.message());
+  write_text(out, error.hint());
+  return out.take();
+}
+
+bool is_site(const Bytes& found) { return found.at(0) != std::byte{0}; }
+
+SourceSite decode_site(const Bytes& bytes) {
+  ByteReader in(bytes, "place of the checkpoint");
+  in.skip(1);
+  SourceSite site{read_text(in), read_text(in), {}};
+  site.metadata = {read_text(in), in.read<std::int32_t>(), 0};
+  site.metadata.bytes = in.read<std::uint64_t>();
+  return site;
+}
+
+Error decode_error(const Bytes& bytes) {
+  ByteReader in(bytes, "place of the checkpoint");
+  in.skip(1);
+  const auto kind = static_cast<ErrorKind>(in.read<std::uint8_t>());
+  std::string message = read_text(in);
+  return {kind, std::move(message), read_text(in)};
+}
+
+Bytes look_for_source(FileSystem& files, const std::string& path, int rank) {
+  try {
+    const auto located = locate_checkpoint(files, path);
+    const auto status = files.status(located.path + "/.metadata");
+    if (!status) fail(ErrorKind::not_found, "{}/.metadata: it was there a moment ago", located.path);
+    return encode(SourceSite{located.path, located.note, {".metadata", rank, status->size}});
+  } catch (const Error& error) {
+    return encode(error);
+  }
+}
+
+}  // namespace
+
+SourceSite find_source(Communicator& comm, FileSystem& files, const std::string& path) {
+  Bytes mine;
+  Bytes found = on_root("locating the checkpoint", comm, 0, [&] {
+    mine = look_for_source(files, path, 0);
+    if (comm.size() == 1 && !is_site(mine)) throw decode_error(mine);
+    return mine;
+  });
+  if (is_site(found)) return decode_site(found);
+
+  if (comm.rank() != 0) {
+    on_all_ranks("locating the checkpoint", comm, [&] { mine = look_for_source(files, path, comm.rank()); });
+  } else {
+    on_all_ranks("locating the checkpoint", comm, [] {});
+  }
+  const auto all = comm.gather(mine, 0);
+  found = on_root("locating the checkpoint", comm, 0, [&] {
+    const auto first = std::ranges::find_if(all, is_site);
+    if (first == all.end()) throw decode_error(all.front());
+    return *first;
+  });
+  return decode_site(found);
+}
+
+}  // namespace cairn

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Reading files that other ranks have and the coordinator has not: it asks for ranges in the order in which
+// it needs them, they read and answer. Nobody sends what was not asked for, so that the memory on both sides
+// is bounded by the number of requests on their way.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cairn/communicator.hpp"
+#include "cairn/error.hpp"
+
+namespace cairn {
+
+/// Of one answer; longer reads are cut.
+inline constexpr std::uint64_t kMostAnswerBytes = 1 << 20;
+/// Requests on their way to one rank at a time, at most.
+inline constexpr int kMostRequests = 8;
+
+/// The coordinator's side; it is rank 0 of the communicator.
+class RemoteReads {
+ public:
+  /// Local. `comm` is used for nothing else and outlives the object. At most `requests` (1 to kMostRequests)
+  /// are on their way to one rank.
+  RemoteReads(Communicator& comm, int requests);
+  ~RemoteReads();
+
+  /// Runs `body` on another thread, while this one, the only one to use the communicator, carries the
+  /// messages of its reads; `poll`, where there is one, is called about four times a second. Throws what
+  /// `body` throws. Every rank that is asked must be in serve_reads().
+  void run(const std::function<void()>& body, const std::function<void()>& poll);
+
+  /// For the body of run() and threads that it started, several at a time. Reads bytes of a file of `rank`,
+  /// in that rank's numbering. Throws the Error that the read failed with over there.
+  void read(int rank, std::uint32_t file, std::uint64_t byte_offset, std::span<std::byte> into);
+
+  /// The rank where a read failed with this Error, if it came from one; context may have been added.
+  std::optional<int> origin(const Error& error) const;
+
+  /// Ends serve_reads() on `rank`, which throws `failure` there if it is given.
+  void dismiss(int rank, const Error* failure);
+
+ private:
+  struct Asked;
+  struct Running;
+  void carry(const std::function<void()>& poll);
+  bool step();
+  void start(Asked& asked, std::uint32_t slot);
+  bool finished(Running& running);
+  void finish(Asked& asked);
+  void fail_all(const Error& error);
+
+  Communicator& comm_;
+  const int requests_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Asked*> waiting_;                         // guarded; in the order of the reads
+  bool done_ = false;                                  // guarded; the body
+  std::optional<Error> broken_;                        // guarded; no message can be carried any more
+  std::vector<std::pair<int, std::string>> failures_;  // guarded; latest reads that failed, by rank
+  std::vector<std::unique_ptr<Running>> running_;      // by slot; empty ones are null
+  std::vector<int> on_their_way_;                      // by rank
+};
+
+/// Reads bytes of a file by its number.
+using ReadFile =
+    std::function<void(std::uint32_t file, std::uint64_t byte_offset, std::span<std::byte> into)>;
+
+/// Local, on a rank other than 0: answers the coordinator's requests with `read` until it dismisses this
+/// rank. An Error of `read` becomes the answer. Holds `requests` buffers of kMostAnswerBytes at most.
+void serve_reads(Communicator& comm, int requests, const ReadFile& read);
+
+}  // namespace cairn
