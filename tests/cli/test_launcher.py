@@ -33,13 +33,24 @@ class Launcher(CliTest):
         self.assertEqual((self.folder / "many" / "m.pth").read_bytes(), (self.folder / "solo" / "m.pth").read_bytes())
         self.assert_only(self.folder / "many", "m.pth")
 
+    def test_rank_zero_writes_what_the_others_read(self):
+        self.assert_success(self.cairn("consolidate", self.source, self.folder / "solo" / "m.pth"))
+        result = self.assert_success(self.mpirun(3, "consolidate", "--write", "gather", self.source, self.folder / "many" / "m.pth"))
+        self.assertEqual((self.folder / "many" / "m.pth").read_bytes(), (self.folder / "solo" / "m.pth").read_bytes())
+        self.assertNotIn(b"gather", result.stderr)
+
+    def test_modes_that_exclude_each_other_are_refused(self):
+        for options in (["--write", "nowhere"], ["--write", "gather", "--copy", "kernel"], ["--visibility-timeout", "soon"]):
+            result = self.cairn("consolidate", *options, self.source, self.folder / "o.pth")
+            self.assertEqual(result.returncode, 2, described(result))
+
     def test_ranks_print_once(self):
         solo = self.assert_success(self.cairn("ls", self.source))
         self.assertEqual(self.assert_success(self.mpirun(3, "ls", self.source)).stdout, solo.stdout)
 
     def test_ranks_fail_together_and_say_it_once(self):
         (self.source / "__1_0.distcp").write_bytes(b"")
-        result = self.mpirun(3, "consolidate", self.source, self.folder / "o.pth")
+        result = self.mpirun(3, "consolidate", "--visibility-timeout", "0", self.source, self.folder / "o.pth")
         self.assertNotEqual(result.returncode, 0)
         self.assertEqual(result.stderr.count(b"__1_0.distcp"), self.count_alone(), described(result))
         self.assertFalse((self.folder / "o.pth").exists())
