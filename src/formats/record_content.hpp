@@ -9,8 +9,8 @@
 
 namespace cairn {
 
-/// A tensor of the catalogue, row-major and contiguous, cast or with its bits kept; or bytes of a shard file as
-/// they are.
+/// A tensor of the catalogue, row-major and contiguous, cast or with its bits kept; or bytes of a shard file
+/// as they are.
 struct RecordContent {
   bool is_tensor = false;
   DType dtype = DType::uint8;     ///< as which the tensor is written

@@ -81,7 +81,7 @@ void refuse_other_kinds(FileSystem& files, const Folder& folder) {
   if (has_hf_shards(files, folder)) {
     fail(kUnsupported,
          "{} is in Hugging Face's DCP format (shard-*-model-*.safetensors, no .metadata); Cairn does not "
-         "read this kind yet",
+         "read this kind",
          path);
   }
   if (folder.has_file("metadata.pkl") && !folder.first(is_item_of_rank).empty()) {
@@ -109,13 +109,13 @@ void refuse_more_than_dcp(const Folder& folder) {
   if (folder.has_file("meta.pt")) {
     fail(kUnsupported,
          "{} is a Lightning sharded checkpoint: what is in its meta.pt (epoch, loops, callbacks, …) would be "
-         "lost if it were read as a bare DCP directory; Cairn does not read this kind yet",
+         "lost if it were read as a bare DCP directory; Cairn does not read this kind",
          path);
   }
   if (folder.has_file("common.pt") || is_megatron_json(folder)) {
     fail(kUnsupported,
          "{} is a Megatron torch_dist checkpoint: what is in its common.pt would be lost if it were read as "
-         "a bare DCP directory; Cairn does not read this kind yet",
+         "a bare DCP directory; Cairn does not read this kind",
          path);
   }
   // The class of the pickled object is the first thing named in it.
@@ -135,14 +135,13 @@ void refuse_other_sharded(FileSystem& files, const Folder& folder) {
 void refuse_plain_files(const Folder& folder) {
   const auto is_safetensors = [](std::string_view name) { return name.ends_with(".safetensors"); };
   if (const auto name = folder.first(is_safetensors); !name.empty()) {
-    fail(kUnsupported,
-         "{} holds safetensors files ({}, …), no DCP checkpoint; Cairn does not read this kind yet",
+    fail(kUnsupported, "{} holds safetensors files ({}, …), no DCP checkpoint; Cairn does not read this kind",
          folder.path(), name);
   }
   if (const auto name = folder.first(is_torch_name); !name.empty()) {
     fail(kUnsupported,
-         "{} holds torch files ({}, …) but no .metadata: it is no DCP checkpoint, and Cairn does not read "
-         "torch files yet",
+         "{0} holds torch files ({1}, …) but no .metadata: it is not a DCP checkpoint; `cairn verify` reads "
+         "one torch file, e.g. {0}/{1}",
          folder.path(), name);
   }
 }
@@ -159,7 +158,7 @@ void refuse_file(FileSystem& files, const std::string& path) {
   const auto kind = file_kind(files, path);
   if (kind.empty())
     fail(kUnsupported, "{} is no checkpoint that Cairn knows; a DCP directory is needed", path);
-  fail(kUnsupported, "{} is {}; Cairn reads DCP directories only so far", path, kind);
+  fail(kUnsupported, "{} is {}; Cairn reads DCP directories only", path, kind);
 }
 
 }  // namespace cairn::layout
