@@ -187,27 +187,31 @@ Value Arena::set() {
 void Arena::clear(Value dict) {
   expect(Kind::dict, dict);
   Range& range = ranges_[index_of(dict)];
-  if (range.first + range.capacity == values_.size()) values_.shrink(range.first);
+  if (range.first + range.capacity == items_.size()) items_.shrink(range.first);
   range = {};
 }
 
-// The first items get exactly their room (most dicts never grow), a later lack doubles it.
+// The first items get exactly their room (most dicts never grow). A later lack takes more behind it where
+// nobody else has, or else doubles it elsewhere.
 void Arena::extend(Range& range, std::span<const Value> items) {
   if (items.empty()) return;
   const std::uint64_t needed = range.size + items.size();
   if (needed > std::numeric_limits<std::uint32_t>::max()) {
     fail(ErrorKind::unsupported, "pickle: a container of {} values, more than 2^32 - 1", needed);
   }
-  const auto source = values_.source(items);
-  if (needed > range.capacity) {
+  const auto source = items_.source(items);
+  if (needed > range.capacity && range.capacity > 0 && range.first + range.capacity == items_.size()) {
+    items_.extend(needed - range.capacity);
+    range.capacity = static_cast<std::uint32_t>(needed);
+  } else if (needed > range.capacity) {
     const std::uint64_t doubled = std::min<std::uint64_t>(2 * std::uint64_t{range.capacity}, 0xffffffff);
     const std::uint64_t capacity = std::max(needed, doubled);
-    const std::size_t moved = values_.extend(capacity);
-    values_.copy(moved, values_.source(view(range)));
+    const std::size_t moved = items_.extend(capacity);
+    items_.copy(moved, items_.source(view(range)));
     range.first = moved;
     range.capacity = static_cast<std::uint32_t>(capacity);
   }
-  values_.copy(range.first + range.size, source);
+  items_.copy(range.first + range.size, source);
   range.size = static_cast<std::uint32_t>(needed);
 }
 
@@ -250,9 +254,9 @@ std::optional<Value> Arena::find(Value dict, std::string_view key) const {
 }
 
 std::size_t Arena::memory_bytes() const {
-  return text_.memory_bytes() + values_.memory_bytes() + ranges_.memory_bytes() + objects_.memory_bytes() +
-         object_items_.memory_bytes() + numbers_.memory_bytes() + globals_.memory_bytes() +
-         global_slots_.memory_bytes();
+  return text_.memory_bytes() + values_.memory_bytes() + items_.memory_bytes() + ranges_.memory_bytes() +
+         objects_.memory_bytes() + object_items_.memory_bytes() + numbers_.memory_bytes() +
+         globals_.memory_bytes() + global_slots_.memory_bytes();
 }
 
 }  // namespace cairn::pickle

@@ -124,13 +124,14 @@ class Arena {
     return values_.span(place + 1, values_[place].bits);
   }
   void extend(Range& range, std::span<const Value> items);
-  std::span<const Value> view(const Range& range) const { return values_.span(range.first, range.size); }
+  std::span<const Value> view(const Range& range) const { return items_.span(range.first, range.size); }
   ObjectItems& items_of(Value object);
   std::size_t global_slot(std::string_view module, std::string_view name) const;
   void grow_global_slots();
 
   Pool<char> text_;                   // 8-byte length, bytes
-  Pool<Value> values_;                // tuples: count, items; ranges of the growing containers
+  Pool<Value> values_;                // tuples: count, items
+  Pool<Value> items_;                 // of the growing containers
   Pool<Range> ranges_;                // lists, dicts, sets
   Pool<Object> objects_;              //
   Pool<ObjectItems> object_items_;    // of the few objects that have some
