@@ -139,6 +139,8 @@ class FaultList {
  public:
   explicit FaultList(std::size_t limit = 1000) : limit_(limit) {}
   void add(Fault fault);
+  /// Whether more faults would only be counted: names may be long, and what says so longer.
+  bool full() const { return faults_.size() >= limit_ || text_bytes_ >= kMaxText; }
   /// Counts faults that were not kept elsewhere.
   void add_unlisted(std::size_t count) { count_ += count; }
   bool empty() const { return count_ == 0; }
@@ -148,7 +150,9 @@ class FaultList {
   void throw_if_any(std::string_view what) const;
 
  private:
-  std::size_t limit_, count_ = 0;
+  static constexpr std::size_t kMaxText = 4 << 20;
+
+  std::size_t limit_, count_ = 0, text_bytes_ = 0;
   std::vector<Fault> faults_;
 };
 

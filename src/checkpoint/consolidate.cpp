@@ -197,11 +197,8 @@ class Consolidation {
       wanted.push_back({outputs_of_[i].file, planned_->layout(i).file_size()});
     }
     for (OutputOf& output : outputs_of_) want_objects(output, wanted);
-    std::uint64_t bytes = 0;  // of this output and those that follow
-    for (std::size_t i = wanted.size(); i-- > 0;) {
-      bytes += wanted[i].size;
-      prepare_directory(files_, wanted[i].path, bytes, options_.overwrite);
-    }
+    WantedRoom room;
+    for (const auto& [path, size] : wanted) prepare_directory(files_, path, size, options_.overwrite, room);
     outputs_.emplace(AtomicOutputs::create(files_, wanted, options_.overwrite));
     for (std::size_t i = 0; i < plan_.outputs.size(); ++i)
       plan_.outputs[i].temporary_path = (*outputs_)[i].temporary_path();

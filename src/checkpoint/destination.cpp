@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "checkpoint/destination.hpp"
 
+#include <algorithm>
+
 #include "base/fail.hpp"
 #include "base/text.hpp"
 #include "storage/atomic_output.hpp"
@@ -69,20 +71,22 @@ std::string choose_destination(FileSystem& files, const std::string& source, con
   return file;
 }
 
-void prepare_directory(FileSystem& files, const std::string& file, std::uint64_t bytes, bool overwrite) {
+void prepare_directory(FileSystem& files, const std::string& file, std::uint64_t bytes, bool overwrite,
+                       WantedRoom& wanted) {
   const std::string directory = parent_of(files.status(file) ? files.resolve(file) : file);
   files.make_directories(directory);
   if (!files.writable_directory(directory)) {
     fail(ErrorKind::io, "{}: no permission to write in this directory, or a read-only file system",
          escape_name(directory));
   }
-  std::uint64_t room = files.free_bytes(directory);
-  if (const auto leftover = files.status(temporary_path_for(file), false); overwrite && leftover) {
-    room += leftover->size;
-  }
-  if (room < bytes) {
+  const auto place = files.status(directory);
+  const auto leftover = files.status(temporary_path_for(file), false);
+  const std::uint64_t given_back = overwrite && leftover ? std::min(leftover->size, bytes) : 0;
+  const std::uint64_t needed = wanted[place ? place->device : 0] += bytes - given_back;
+  const std::uint64_t room = files.free_bytes(directory);
+  if (room < needed) {
     fail(ErrorKind::io, "{}: disk full: the output needs {} bytes, {} are free", escape_name(directory),
-         bytes, room);
+         needed, room);
   }
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 
 #include "cairn/storage.hpp"
@@ -19,8 +20,13 @@ void check_output(FileSystem& files, const std::string& source, const std::strin
 std::string choose_destination(FileSystem& files, const std::string& source, const std::string& destination,
                                bool overwrite);
 
-/// Makes missing parent directories, then refuses (io) a directory that cannot be written to or that has less
-/// room than `bytes`; an unlocked leftover that will be discarded counts as room.
-void prepare_directory(FileSystem& files, const std::string& file, std::uint64_t bytes, bool overwrite);
+/// Bytes that outputs need, by the device they go to.
+using WantedRoom = std::map<std::uint64_t, std::uint64_t>;
+
+/// Makes missing parent directories, then refuses (io) a directory that cannot be written to or whose device
+/// has less room than `bytes` and those `wanted` before; an unlocked leftover that will be discarded counts
+/// as room.
+void prepare_directory(FileSystem& files, const std::string& file, std::uint64_t bytes, bool overwrite,
+                       WantedRoom& wanted);
 
 }  // namespace cairn

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "checkpoint/output_requests.hpp"
 
+#include <span>
+
 #include "base/byte_writer.hpp"
 #include "base/fail.hpp"
 #include "base/text.hpp"
@@ -28,6 +30,19 @@ NameMap read_map(FileSystem& files, const std::string& path) {
   return NameMap::parse(as_text(text), path);
 }
 
+void check_file(FileSystem& files, const OutputRequest& request, std::span<const OutputRequest> all) {
+  if (request.file.ends_with('/'))
+    fail(ErrorKind::invalid_argument, "{}: the name of a file expected", escape_name(request.file));
+  const auto old = files.status(request.file);
+  for (const OutputRequest& other : all) {
+    if (&other != &request && other.file == request.file)
+      fail(ErrorKind::invalid_argument, "{}: two outputs are to be this file", escape_name(request.file));
+    const auto map = old && !other.map_file.empty() ? files.status(other.map_file) : std::nullopt;
+    if (map && map->device == old->device && map->inode == old->inode)
+      fail(ErrorKind::invalid_argument, "{}: the output would replace the map", escape_name(request.file));
+  }
+}
+
 }  // namespace
 
 bool OutputRequest::keeps_all() const {
@@ -53,13 +68,11 @@ void complete_requests(FileSystem& files, const std::string& main_file,
   const auto slash = main_file.rfind('/');
   const std::string directory = slash == std::string::npos ? "" : main_file.substr(0, slash + 1);
   requests[0].file = main_file;
-  for (std::size_t i = 0; i < requests.size(); ++i) {
-    OutputRequest& request = requests[i];
+  for (OutputRequest& request : requests) {
     if (request.beside_main) request.file = directory + request.file;
-    for (std::size_t before = 0; before < i; ++before) {
-      if (requests[before].file != request.file) continue;
-      fail(ErrorKind::invalid_argument, "{}: two outputs are to be this file", escape_name(request.file));
-    }
+  }
+  for (OutputRequest& request : requests) {
+    check_file(files, request, requests);
     if (!request.map_file.empty()) request.rules.map = read_map(files, request.map_file);
   }
 }

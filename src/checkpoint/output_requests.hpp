@@ -25,7 +25,7 @@ struct OutputRequest {
 std::vector<OutputRequest> output_requests(const ConsolidateOptions& options);
 
 /// For the coordinator: with the main file known, puts the others' names and the map files in. Throws
-/// invalid_argument when two are one file, and as NameMap::parse does.
+/// invalid_argument when two are one file or one is a map, and as NameMap::parse does.
 void complete_requests(FileSystem& files, const std::string& main_file, std::vector<OutputRequest>& requests);
 
 }  // namespace cairn

@@ -38,7 +38,9 @@ std::string_view to_string(FaultKind kind) {
 
 void FaultList::add(Fault fault) {
   ++count_;
-  if (faults_.size() < limit_) faults_.push_back(std::move(fault));
+  if (full()) return;
+  text_bytes_ += fault.name.size() + fault.file.size() + fault.message.size();
+  faults_.push_back(std::move(fault));
 }
 
 void FaultList::throw_if_any(std::string_view what) const {

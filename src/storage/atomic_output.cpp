@@ -33,6 +33,12 @@ std::unique_ptr<File> open_unless(ErrorKind expected, Open open) {
   }
 }
 
+// Such a file may be taken for the temporary or the old file of an output beside it.
+bool is_reserved(std::string_view path) {
+  const std::string_view name = path.substr(path.rfind('/') + 1);  // npos + 1 is 0
+  return name.starts_with('.') && (name.ends_with(".cairn-part") || name.ends_with(".cairn-old"));
+}
+
 // Another run may hold the lock of a file it found for the moment it takes to look at it.
 bool lock_new(File& file) {
   for (int attempt = 0; attempt < 50; ++attempt) {
@@ -76,6 +82,10 @@ AtomicOutput AtomicOutput::create(FileSystem& files, const std::string& final_pa
 }
 
 void AtomicOutput::check_final() const {
+  if (is_reserved(final_path_)) {
+    fail(ErrorKind::invalid_argument, "{}: names like this are for outputs in the making; choose another one",
+         final_path_);
+  }
   const auto found = files_->status(final_path_, false);
   if (!found) return;
   if (found->type != FileType::regular) {

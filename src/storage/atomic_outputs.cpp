@@ -16,6 +16,9 @@ std::string old_path_for(const std::string& final_path) {
 AtomicOutputs AtomicOutputs::create(FileSystem& files, const std::vector<Wanted>& wanted, bool overwrite) {
   AtomicOutputs set(files, overwrite);
   for (const auto& [path, size] : wanted) {
+    const std::string place = files.resolve(path);
+    if (std::ranges::find(set.outputs_, place, &AtomicOutput::final_path) != set.outputs_.end())
+      fail(ErrorKind::invalid_argument, "{}: two outputs are to be this file", place);
     set.outputs_.push_back(AtomicOutput::create(files, path, size, overwrite));
   }
   set.kept_.resize(wanted.size());

@@ -141,6 +141,18 @@ class Destination(CliTest):
         self.assert_fails(self.consolidate(f"{self.out}/file/"), 1)
         self.assertEqual((self.out / "file").read_bytes(), b"x")
 
+    def test_an_output_is_neither_another_one_nor_the_map(self):
+        names = self.out / "names"
+        names.write_text("step\tstep\nnote\tnote\nnet.weight\tw\nnet.bias\tb\n")
+        (self.out / "link").symlink_to("names")
+        main = self.out / "m.pth"
+        for arguments in ((main, "--output", f"{self.out}/./m.pth:unwrap"), (main, "--output", f"{self.out}/x/:unwrap"),
+                          (main, "--output", f"{self.out}/.m.pth.cairn-part:unwrap"), (names, "--map", names),
+                          (main, "--map", names, "--output", f"{self.out}/link:unwrap")):
+            self.assert_fails(self.consolidate(*arguments, "--overwrite"), 2)
+            self.assert_only(self.out, "link", "names")
+        self.assertTrue(names.read_text().startswith("step"))
+
     def test_a_killed_runs_leftover_needs_overwrite(self):
         target = self.out / "m.pth"
         part_of(target).write_bytes(b"half")

@@ -89,13 +89,41 @@ TEST(HostileMetadata, ARowOfCallsOfCallsIsDescribedWithoutRecursion) {
   EXPECT_EQ(error.kind(), ErrorKind::unsupported) << error.what();
 }
 
-TEST(HostileMetadata, OneLongOffsetInManyRowsIsNotCopied) {
-  FaultList faults;
+TEST(HostileMetadata, OneLongOffsetInManyRows) {
   const std::string offset = kept(tuple_of(times("K\x01", kTimes)), 1);
-  const auto pickle = metadata("", many([&](int i, bool first) {
-                                 return index(std::to_string(i), first ? offset : fetched(1)) + place();
-                               }));
-  EXPECT_TRUE(decode_metadata(as_bytes(pickle), "test", faults).catalog.entries().empty());
+  expect_corrupt(metadata("", many([&](int i, bool first) {
+                            return index(std::to_string(i), first ? offset : fetched(1)) + place();
+                          })),
+                 "shared values");
+}
+
+TEST(HostileMetadata, OneLongOffsetInManyChunksWithoutSizes) {
+  const std::string offset = kept(tuple_of(times("K\x01", kTimes)), 1);
+  const std::string chunks = list_of(many([&](int, bool first) {
+    return instance("ChunkStorageMetadata", text("offsets") + (first ? offset : fetched(1)));
+  }));
+  expect_corrupt(metadata(text("w") + tensor(tuple_of("K\x01"), chunks), ""), "shared values");
+}
+
+TEST(HostileMetadata, OneLongShapeThatIsNoneInManyTensors) {
+  const std::string size = kept(tuple_of(times("K\x01", kTimes) + "N"), 1);
+  expect_corrupt(metadata(many([&](int i, bool first) {
+                            return text(std::to_string(i)) + tensor(first ? size : fetched(1), "]");
+                          }),
+                          ""),
+                 "shared values");
+}
+
+TEST(HostileMetadata, WhatIsSaidOfManyFaultsUnderOneLongNameIsBounded) {
+  const std::string name(100'000, 'w');
+  const std::string chunk = kept(instance("ChunkStorageMetadata", ""), 1);
+  const auto chunks = list_of(many([&](int, bool first) { return first ? chunk : fetched(1); }));
+  FaultList faults;
+  decode_metadata(as_bytes(metadata(text(name) + tensor(tuple_of("K\x01"), chunks), "")), "test", faults);
+  EXPECT_EQ(faults.count(), kTimes);
+  std::size_t bytes = 0;
+  for (const Fault& fault : faults.faults()) bytes += fault.name.size() + fault.message.size();
+  EXPECT_LT(bytes, 5u << 20);
 }
 
 TEST(HostileMetadata, OneShapeOfManyTensors) {

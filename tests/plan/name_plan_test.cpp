@@ -177,6 +177,12 @@ TEST(Unwrap, LooksForSiblingsAmongAllNamesNotOnlyTheSelected) {
   EXPECT_EQ(kept_paths(rules, {"net.module.w", "net.head.w"}), (Paths{"net.module.w"}));
 }
 
+TEST(Unwrap, TakesANameOfVeryManyComponents) {
+  std::string modules;
+  for (int i = 0; i < 50'000; ++i) modules += "module.";
+  EXPECT_EQ(kept_paths(unwrap(), {modules + "w"}, false), (Paths{"w"}));
+}
+
 TEST(Unwrap, MayFindNothing) { EXPECT_EQ(kept_paths(unwrap(), {"a/w"}), (Paths{"a/w"})); }
 
 // --- map

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <filesystem>
 
 #include "base/byte_writer.hpp"
 #include "failure_of.hpp"
@@ -44,6 +45,30 @@ TEST(AtomicOutputs, AppearTogether) {
   EXPECT_EQ(set.left(), (Names{"a", "b", "c"}));
   for (const char* name : {"a", "b", "c"}) EXPECT_EQ(set.dir.read(name), "new");
   EXPECT_EQ(set.files.count(Operation::sync).calls, 3u);
+}
+
+TEST(AtomicOutputs, OneFileUnderTwoNamesIsRefused) {
+  TempDir dir;
+  dir.write("a", "old");
+  std::filesystem::create_symlink("a", dir / "b");
+  const auto error = failure_of([&] {
+    AtomicOutputs::create(posix_file_system(), {{dir / "a", 3}, {dir / "b", 3}}, true);
+  });
+  EXPECT_EQ(error.kind(), ErrorKind::invalid_argument) << error.what();
+  EXPECT_EQ(posix_file_system().list(dir.path()), (Names{"a", "b"}));
+}
+
+// One output's temporary must not be another output.
+TEST(AtomicOutputs, NamesOfOutputsInTheMakingAreRefused) {
+  for (const char* name : {".a.cairn-part", ".a.cairn-old"}) {
+    TempDir dir;
+    dir.write("a", "old");
+    const auto error = failure_of([&] {
+      AtomicOutputs::create(posix_file_system(), {{dir / "a", 3}, {dir / name, 3}}, true);
+    });
+    EXPECT_EQ(error.kind(), ErrorKind::invalid_argument) << error.what();
+    EXPECT_EQ(posix_file_system().list(dir.path()), Names{"a"});
+  }
 }
 
 TEST(AtomicOutputs, AFailedRenameOfAnyPutsTheOldOnesBack) {

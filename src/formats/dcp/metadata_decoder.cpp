@@ -7,6 +7,7 @@
 #include "base/checked.hpp"
 #include "base/fail.hpp"
 #include "base/text.hpp"
+#include "formats/dcp/copy_budget.hpp"
 #include "formats/dcp/fields.hpp"
 #include "formats/dcp/metadata_store.hpp"
 #include "formats/dcp/storage_rows.hpp"
@@ -28,7 +29,7 @@ class Decoder {
 
   DecodedMetadata decode() {
     check_root();
-    rows_.read(store_, field(store_, root_, "storage_data"), names_, where_);
+    rows_.read(store_, field(store_, root_, "storage_data"), names_, budget_, where_);
     read_paths();
     const auto states = field(store_, root_, "state_dict_metadata");
     if (!states || states->kind() != Kind::dict) {
@@ -93,10 +94,9 @@ class Decoder {
 
   void tensor(Value key, std::span<const Value> fields) {
     const std::string_view name = store_.text(key);
-    if (!read_size(store_, fields[kTensorSize], shape_)) {
+    if (!size_of(fields[kTensorSize], shape_)) {
       return fault(FaultKind::shape, name, "the global size is no list of ints");
     }
-    charge(shape_.size());
     if (std::ranges::any_of(shape_, [](auto n) { return n < 0; })) {
       return fault(FaultKind::shape, name, fmt::format("negative global size {}", to_string(shape_)));
     }
@@ -181,8 +181,8 @@ class Decoder {
     if (list == kAbsent || (list.kind() != Kind::list && list.kind() != Kind::tuple)) {
       return fault(FaultKind::shape, name, "the list of chunks is missing");
     }
-    charge(store_.items(list).size());
     const auto items = store_.items(list);
+    budget_.charge(items.size());
     RowFinder rows(store_, rows_.of(names_.number(key)), items.size());
     result_.catalog.reserve_chunks(items.size(), std::min<std::size_t>(shape_.size(), 4));
     for (std::size_t i = 0; i < items.size(); ++i) add_chunk(name, items[i], i, rows);
@@ -190,11 +190,10 @@ class Decoder {
 
   void add_chunk(std::string_view name, Value chunk, std::size_t position, RowFinder& rows) {
     const auto fields = store_.row(RowClass::chunk, chunk);
-    if (fields.empty() || !read_size(store_, fields[kChunkOffsets], box_.offsets) ||
-        !read_size(store_, fields[kChunkSizes], box_.sizes)) {
+    if (fields.empty() || !size_of(fields[kChunkOffsets], box_.offsets) ||
+        !size_of(fields[kChunkSizes], box_.sizes)) {
       return fault(FaultKind::shape, name, "a chunk has no offsets or sizes");
     }
-    charge(box_.offsets.size() + box_.sizes.size());
     if (box_.offsets.size() != shape_.size() || box_.sizes.size() != shape_.size()) {
       return fault(FaultKind::ndim, name,
                    fmt::format("chunk offsets {} and sizes {}, {} dimensions expected",
@@ -228,7 +227,7 @@ class Decoder {
     const Value path = number < paths_.size() ? paths_[number] : kAbsent;
     if (path == kAbsent) return;
     std::vector<PathStep> steps;
-    charge(store_.items(path).size());
+    budget_.charge(store_.items(path).size());
     for (const Value step : store_.items(path)) {
       if (step.kind() == Kind::string) {
         steps.push_back({string_id(step), false});
@@ -250,12 +249,10 @@ class Decoder {
     return position >= 0 && static_cast<std::uint64_t>(position) < pickle_bytes_;
   }
 
-  // A value may be in many places of the pickle; the catalogue copies it each time. Real metadata copy far
-  // less than their values take.
-  void charge(std::uint64_t count) {
-    copied_ += count;
-    if (copied_ > store_.memory_bytes())
-      fail_corrupt("{}: shared values make up more than they can mean", where_);
+  bool size_of(Value value, std::vector<std::int64_t>& out) {
+    const bool is_size = read_size(store_, value, out);
+    budget_.charge(out.size());
+    return is_size;
   }
 
   StringId string_id(Value value) {
@@ -266,6 +263,7 @@ class Decoder {
   }
 
   void fault(FaultKind kind, std::string_view name, std::string text) {
+    if (faults_.full()) return faults_.add_unlisted(1);
     faults_.add(
         {kind, std::string(name), std::string(where_), 0, fmt::format("'{}': {}", escape_name(name), text)});
   }
@@ -275,6 +273,7 @@ class Decoder {
   FaultList& faults_;
   MetadataStore store_;
   Value root_;
+  CopyBudget budget_{store_.memory_bytes(), where_};
   StorageRows rows_;
   DecodedMetadata result_;
   NameTable names_{store_};
@@ -285,7 +284,6 @@ class Decoder {
   std::optional<DType> last_dtype_;    // that they came to
   std::vector<std::int64_t> shape_;
   Box box_;
-  std::uint64_t copied_ = 0;
 };
 
 void check_is_pickle(std::span<const std::byte> pickle, std::string_view where) {

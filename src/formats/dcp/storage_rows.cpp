@@ -41,8 +41,9 @@ void check_transforms(const MetadataStore& store, Value transforms, std::string_
        where, escape_name(store.text(name)), text);
 }
 
-bool is_list_of_ints(const MetadataStore& store, Value value) {
+bool is_list_of_ints(const MetadataStore& store, Value value, CopyBudget& budget) {
   if (value.kind() != Kind::tuple && value.kind() != Kind::list) return false;
+  budget.charge(store.items(value).size());
   return std::ranges::all_of(store.items(value), [](Value item) { return item.kind() == Kind::integer; });
 }
 
@@ -60,18 +61,18 @@ bool is_plain_relative_path(std::string_view path) {
 }
 
 void StorageRows::read(const MetadataStore& store, std::optional<Value> storage_data, NameTable& names,
-                       std::string_view where) {
+                       CopyBudget& budget, std::string_view where) {
   if (!storage_data || storage_data->kind() != Kind::dict) {
     fail_corrupt("{}: storage_data is {}, a dict expected", where,
                  storage_data ? describe(store, *storage_data) : "missing");
   }
   const auto items = store.items(*storage_data);
   rows_.reserve(items.size() / 2);
-  for (std::size_t i = 0; i < items.size(); i += 2) add(store, items[i], items[i + 1], names, where);
+  for (std::size_t i = 0; i < items.size(); i += 2) add(store, items[i], items[i + 1], names, budget, where);
   group(names.count());
 }
 
-void StorageRows::add(const MetadataStore& store, Value key, Value info, NameTable& names,
+void StorageRows::add(const MetadataStore& store, Value key, Value info, NameTable& names, CopyBudget& budget,
                       std::string_view where) {
   const auto index = store.row(RowClass::index, key);
   if (index.empty() || index[kIndexFqn].kind() != Kind::string) {
@@ -80,7 +81,7 @@ void StorageRows::add(const MetadataStore& store, Value key, Value info, NameTab
   }
   const Value name = index[kIndexFqn];
   const Value offset = index[kIndexOffset] == kAbsent ? store.none() : index[kIndexOffset];
-  if (offset.kind() != Kind::none && !is_list_of_ints(store, offset)) {
+  if (offset.kind() != Kind::none && !is_list_of_ints(store, offset, budget)) {
     fail_corrupt("{}: the offset of item '{}' is {}, torch.Size expected", where,
                  escape_name(store.text(name)), describe(store, offset));
   }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/keyed_hash.hpp"
+#include "formats/dcp/copy_budget.hpp"
 #include "formats/dcp/metadata_store.hpp"
 #include "formats/dcp/name_table.hpp"
 
@@ -26,9 +27,10 @@ struct StorageRow {
 class StorageRows {
  public:
   /// Reads the dict MetadataIndex -> _StorageInfo. The store must outlive this object and not grow. Throws
-  /// corrupt for malformed entries and unsafe file names, unsupported for transformed items.
+  /// corrupt for malformed entries, unsafe file names and offsets beyond `budget`, unsupported for
+  /// transformed items.
   void read(const MetadataStore& store, std::optional<Value> storage_data, NameTable& names,
-            std::string_view where);
+            CopyBudget& budget, std::string_view where);
 
   /// The rows of a name, by its number, in the file's order.
   std::span<const StorageRow> of(std::uint32_t name) const;
@@ -37,7 +39,8 @@ class StorageRows {
   const std::vector<std::string>& files() const { return files_; }
 
  private:
-  void add(const MetadataStore& store, Value key, Value info, NameTable& names, std::string_view where);
+  void add(const MetadataStore& store, Value key, Value info, NameTable& names, CopyBudget& budget,
+           std::string_view where);
   std::uint32_t file_number(const MetadataStore& store, Value path, std::string_view where);
   void group(std::uint32_t name_count);
 

@@ -68,6 +68,10 @@ class StructureCheck {
       check_item(catalog_.name(object), "the object", item);
       if (item.byte_length > sizes_[item.file]) continue;  // reported
       if (item.byte_length > room[item.file]) {
+        if (faults_.full()) {
+          faults_.add_unlisted(1);
+          continue;
+        }
         const std::string& file = catalog_.files()[item.file];
         faults_.add({FaultKind::overlap, std::string(catalog_.name(object)), file, item.byte_offset,
                      fmt::format("'{}': {} has {} bytes, less than its objects take together",
@@ -84,6 +88,7 @@ class StructureCheck {
     if (item.file == kNoFile || sizes_[item.file] == kNoSize) return;  // reported already
     const std::uint64_t size = sizes_[item.file];
     if (item.byte_offset <= size && item.byte_length <= size - item.byte_offset) return;
+    if (faults_.full()) return faults_.add_unlisted(1);
     std::string text;
     if constexpr (std::is_convertible_v<What, std::string_view>)
       text = what;

@@ -97,6 +97,23 @@ void PathName::erase(std::size_t begin, std::size_t end) {
   if (begin < components_.size()) components_[begin].starts_step = starts_step || begin == 0;
 }
 
+void PathName::erase(const std::vector<bool>& gone) {
+  std::size_t left = 0;
+  bool follows_gone = false, starts_step = false;
+  for (std::size_t i = 0; i < components_.size(); ++i) {
+    Component component = components_[i];
+    starts_step |= component.starts_step;
+    if (i < gone.size() && gone[i]) {
+      follows_gone = true;
+      continue;
+    }
+    if (follows_gone) component.starts_step = starts_step || left == 0;
+    components_[left++] = component;
+    follows_gone = starts_step = false;
+  }
+  components_.resize(left);
+}
+
 void PathName::replace(std::size_t begin, std::size_t end, std::span<const std::string_view> components) {
   std::size_t common = std::min(end - begin, components.size());
   const std::size_t first = begin;

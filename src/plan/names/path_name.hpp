@@ -45,6 +45,8 @@ class PathName {
 
   /// Removes components [begin, end); one is left at least.
   void erase(std::size_t begin, std::size_t end);
+  /// Removes each component i for which gone[i]; those beyond stay, and there are some.
+  void erase(const std::vector<bool>& gone);
   /// Replaces components [begin, end), which are some, by these, which are some. Their text must outlive
   /// this.
   void replace(std::size_t begin, std::size_t end, std::span<const std::string_view> components);

@@ -2,10 +2,10 @@
 // The components that wrapping modules put into the names of parameters. Pure.
 #pragma once
 
+#include <cstdint>
 #include <span>
-#include <string>
 #include <string_view>
-#include <unordered_set>
+#include <unordered_map>
 #include <vector>
 
 #include "base/keyed_hash.hpp"
@@ -26,9 +26,22 @@ class Wrappers {
   void unwrap(PathName& name, std::string_view original) const;
 
  private:
-  bool is_wrapper(std::string_view component, std::string_view before) const;
+  struct Place {
+    std::uint32_t before;
+    std::string_view component;
+    bool operator==(const Place&) const = default;
+  };
+  struct PlaceHash {
+    std::size_t operator()(const Place& place) const {
+      return keyed_hash(std::as_bytes(std::span(place.component.data(), place.component.size())),
+                        place.before);
+    }
+  };
 
-  std::unordered_set<std::string_view, KeyedHash> wrapping_;  // what stands before a wrapping `module`
+  // Leading components are numbered, 0 for none: a name of very many is walked once. Empty where no `module`
+  // could be a wrapper.
+  std::unordered_map<Place, std::uint32_t, PlaceHash> numbers_;
+  std::vector<std::uint8_t> next_;  // by that number: what stands next in some name
 };
 
 }  // namespace cairn
