@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "formats/torch_file/layout.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cassert>
 #include <charconv>
-#include <cstring>
 
 #include "base/crc32.hpp"
 #include "base/fail.hpp"
@@ -101,14 +101,14 @@ void Layout::write_front(std::uint64_t record, std::span<std::byte> into) const 
   std::string name;
   zip::write_local_header(storage_name(record, name), storage_place(record), out);
   assert(out.size() == into.size());
-  std::memcpy(into.data(), out.view().data(), into.size());
+  std::ranges::copy(out.view(), into.begin());
 }
 
 void Layout::write_back(std::uint64_t record, std::uint32_t crc, std::span<std::byte> into) const {
   ByteWriter out;
   zip::write_descriptor(storage_place(record), crc, out);
   assert(out.size() == into.size());
-  std::memcpy(into.data(), out.view().data(), into.size());
+  std::ranges::copy(out.view(), into.begin());
 }
 
 Bytes Layout::head(std::span<const std::byte> pickle) const {
