@@ -1,58 +1,46 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <gtest/gtest.h>
 
-#include <optional>
-
 #include "cairn/checkpoint.hpp"
 #include "dcp_fixture.hpp"
 #include "failure_of.hpp"
+#include "shared_directory.hpp"
 #include "storage/fault.hpp"
-#include "world.hpp"
 
 namespace cairn {
 namespace {
 
 /// A checkpoint that rank 0 makes and all ranks see.
-class SharedCheckpoint {
+class SharedCheckpoint : public SharedDirectory {
  public:
-  SharedCheckpoint() {
-    Bytes path;
-    if (world().rank() == 0) {
-      dir_.emplace();
-      path.assign(as_bytes(dir_->path()).begin(), as_bytes(dir_->path()).end());
-      DcpFixture fixture;
-      const Shape shape{1200, 900};
-      fixture.add({"rows", DType::int32, shape, split(shape, 0, 4)});
-      fixture.add({"columns", DType::int32, shape, split(shape, 1, 4)});
-      for (int i = 0; i < 200; ++i) fixture.add({"s" + std::to_string(i), DType::uint8, {i}, {{{{0}, {i}}}}});
-      fixture.add_object("note", "hello");
-      fixture.write(*dir_, "source");
-    }
-    world().broadcast(path, 0);
-    path_ = as_text(path);
-  }
-  ~SharedCheckpoint() { barrier(world()); }
+  SharedCheckpoint()
+      : SharedDirectory([](const TempDir& dir) {
+          DcpFixture fixture;
+          const Shape shape{1200, 900};
+          fixture.add({"rows", DType::int32, shape, split(shape, 0, 4)});
+          fixture.add({"columns", DType::int32, shape, split(shape, 1, 4)});
+          for (int i = 0; i < 200; ++i)
+            fixture.add({"s" + std::to_string(i), DType::uint8, {i}, {{{{0}, {i}}}}});
+          fixture.add_object("note", "hello");
+          fixture.write(dir, "source");
+        }) {}
 
   ConsolidateOptions options() const {
     ConsolidateOptions options;
-    options.source = path_ + "/source";
-    options.destination = path_ + "/out.pth";
+    options.source = path() + "/source";
+    options.destination = path() + "/out.pth";
     options.overwrite = true;
     options.sync = false;
     options.threads = 1;
     return options;
   }
   /// On rank 0.
-  std::string output() const { return dir_->read("out.pth"); }
-  std::vector<std::string> left() const { return posix_file_system().list(path_); }
+  std::string output() const { return mine()->read("out.pth"); }
+  std::vector<std::string> left() const { return posix_file_system().list(path()); }
   void put_old_output() const {
-    if (dir_) dir_->write("out.pth", "the old one");
+    if (mine() != nullptr) mine()->write("out.pth", "the old one");
     barrier(world());
   }
-
- private:
-  std::optional<TempDir> dir_;
-  std::string path_;
 };
 
 TEST(Consolidate, AnyNumberOfRanksWritesTheBytesOfOne) {

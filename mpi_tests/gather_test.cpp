@@ -10,8 +10,8 @@
 #include "dcp_fixture.hpp"
 #include "failure_of.hpp"
 #include "private_files.hpp"
+#include "shared_directory.hpp"
 #include "storage/fault.hpp"
-#include "world.hpp"
 
 namespace cairn {
 namespace {
@@ -58,26 +58,19 @@ void add_all_layouts(DcpFixture& fixture) {
 }
 
 /// Made by rank 0. Rank r has the shards i with i % size == r; `.metadata` is on the last rank alone.
-class NodeLocalCheckpoint {
+class NodeLocalCheckpoint : public SharedDirectory {
  public:
-  NodeLocalCheckpoint() {
-    Bytes path;
-    if (world().rank() == 0) {
-      dir_.emplace();
-      path.assign(as_bytes(dir_->path()).begin(), as_bytes(dir_->path()).end());
-      DcpFixture fixture;
-      add_all_layouts(fixture);
-      fixture.write(*dir_, "source");
-    }
-    world().broadcast(path, 0);
-    path_ = as_text(path);
-  }
-  ~NodeLocalCheckpoint() { barrier(world()); }
+  NodeLocalCheckpoint()
+      : SharedDirectory([](const TempDir& dir) {
+          DcpFixture fixture;
+          add_all_layouts(fixture);
+          fixture.write(dir, "source");
+        }) {}
 
   ConsolidateOptions options() const {
     ConsolidateOptions options;
-    options.source = path_ + "/source";
-    options.destination = path_ + "/out.pth";
+    options.source = path() + "/source";
+    options.destination = path() + "/out.pth";
     options.overwrite = true;
     options.sync = false;
     options.visibility_timeout_s = 0;
@@ -99,35 +92,30 @@ class NodeLocalCheckpoint {
   PrivateFileSystem files(FileSystem& inner) const { return {inner, hidden(world().rank())}; }
 
   /// On rank 0.
-  std::string output() const { return dir_->read("out.pth"); }
+  std::string output() const { return mine()->read("out.pth"); }
   std::string solo_output() const {
     auto alone = options();
-    alone.destination = path_ + "/solo.pth";
+    alone.destination = path() + "/solo.pth";
     alone.destination += "/out.pth";
     const auto solo = solo_communicator();
     consolidate(*solo, posix_file_system(), alone);
-    return dir_->read("solo.pth/out.pth");
+    return mine()->read("solo.pth/out.pth");
   }
   void put_old_output() const {
-    if (dir_) dir_->write("out.pth", "the old one");
+    if (mine() != nullptr) mine()->write("out.pth", "the old one");
     barrier(world());
   }
-  std::vector<std::string> left() const { return posix_file_system().list(path_); }
-  const std::string& path() const { return path_; }
+  std::vector<std::string> left() const { return posix_file_system().list(path()); }
 
   /// Flips a bit of a file, on rank 0; again to undo it.
   void damage(const std::string& name, std::size_t at) const {
-    if (dir_) {
-      std::string bytes = dir_->read("source/" + name);
+    if (mine() != nullptr) {
+      std::string bytes = mine()->read("source/" + name);
       bytes.at(at) ^= 1;
-      dir_->write("source/" + name, bytes);
+      mine()->write("source/" + name, bytes);
     }
     barrier(world());
   }
-
- private:
-  std::optional<TempDir> dir_;
-  std::string path_;
 };
 
 bool mentions(const std::vector<std::string>& notes, std::string_view text) {

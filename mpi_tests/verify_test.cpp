@@ -2,58 +2,48 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
-#include <optional>
 
 #include "cairn/checkpoint.hpp"
 #include "dcp_fixture.hpp"
 #include "failure_of.hpp"
+#include "shared_directory.hpp"
 #include "storage/fault.hpp"
-#include "world.hpp"
 
 namespace cairn {
 namespace {
 
 /// A checkpoint that rank 0 makes and all ranks see: one tensor of several slices, many small ones.
-class SharedCheckpoint {
+class SharedCheckpoint : public SharedDirectory {
  public:
-  SharedCheckpoint() {
-    Bytes path;
-    if (world().rank() == 0) {
-      dir_.emplace();
-      path.assign(as_bytes(dir_->path()).begin(), as_bytes(dir_->path()).end());
-      DcpFixture fixture;
-      fixture.add({"large", DType::uint8, {38 << 20}, {{{{0}, {38 << 20}}, "large.distcp"}}});
-      for (int i = 0; i < 300; ++i) {
-        fixture.add(
-            {"s" + std::to_string(i), DType::int16, {i}, {{{{0}, {i}}, "small" + std::to_string(i % 3)}}});
-      }
-      fixture.add_object("note", "hello");
-      fixture.write(*dir_, "c");
-    }
-    world().broadcast(path, 0);
-    path_ = as_text(path);
-  }
-  ~SharedCheckpoint() { barrier(world()); }
+  SharedCheckpoint()
+      : SharedDirectory([](const TempDir& dir) {
+          DcpFixture fixture;
+          fixture.add({"large", DType::uint8, {38 << 20}, {{{{0}, {38 << 20}}, "large.distcp"}}});
+          for (int i = 0; i < 300; ++i) {
+            fixture.add({"s" + std::to_string(i),
+                         DType::int16,
+                         {i},
+                         {{{{0}, {i}}, "small" + std::to_string(i % 3)}}});
+          }
+          fixture.add_object("note", "hello");
+          fixture.write(dir, "c");
+        }) {}
 
   void flip(const std::string& file, std::initializer_list<std::size_t> places) {
-    if (dir_) {
-      std::string bytes = dir_->read("c/" + file);
+    if (mine() != nullptr) {
+      std::string bytes = mine()->read("c/" + file);
       for (const std::size_t at : places) bytes.at(at) = static_cast<char>(bytes.at(at) ^ 1);
-      dir_->write("c/" + file, bytes);
+      mine()->write("c/" + file, bytes);
     }
     barrier(world());
   }
 
   VerifyReport verify(Communicator& comm, FileSystem& files = posix_file_system()) const {
     VerifyOptions options;
-    options.path = path_ + "/c";
+    options.path = path() + "/c";
     options.threads = 1;
     return cairn::verify(comm, files, options);
   }
-
- private:
-  std::optional<TempDir> dir_;
-  std::string path_;
 };
 
 std::string described(const VerifyReport& report) {

@@ -39,6 +39,7 @@ class ByteReader {
   std::string_view text(std::uint64_t count) {
     return {reinterpret_cast<const char*>(need(count)), static_cast<std::size_t>(count)};
   }
+  std::string_view counted_text() { return text(read<std::uint64_t>()); }
   void skip(std::uint64_t count) { need(count); }
 
  private:

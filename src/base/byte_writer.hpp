@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <span>
 #include <string_view>
@@ -31,6 +32,11 @@ class ByteWriter {
     if (!bytes.empty()) std::memcpy(extend(bytes.size()), bytes.data(), bytes.size());
   }
   void text(std::string_view text) { append(as_bytes(text)); }
+  /// Its length in 8 bytes first, for ByteReader::counted_text().
+  void counted_text(std::string_view text) {
+    write<std::uint64_t>(text.size());
+    append(as_bytes(text));
+  }
   void fill(std::byte value, std::size_t count) {
     if (count > 0) std::memset(extend(count), std::to_integer<int>(value), count);
   }

@@ -10,6 +10,7 @@
 #include "base/fail.hpp"
 #include "base/text.hpp"
 #include "cairn/checkpoint.hpp"
+#include "checkpoint/consolidate_report.hpp"
 #include "checkpoint/consolidated_state.hpp"
 #include "checkpoint/consolidation_plan.hpp"
 #include "checkpoint/destination.hpp"
@@ -71,7 +72,7 @@ class Consolidation {
     on_all_ranks("writing out", comm_, [&] { close(); });
     const auto shares = comm_.gather(encode_share(), kRoot);
     const Bytes report = source_files_.on_coordinator("publishing", [&] { return publish(shares); });
-    return decode_report(report);
+    return decode_consolidate_report(report);
   }
 
  private:
@@ -293,7 +294,11 @@ class Consolidation {
     for (std::size_t i = 0; i < outputs_of_.size(); ++i) finish_output(i, planned_->crcs_of(i, crcs));
     outputs_->publish(options_.sync);
     std::ranges::for_each(report_.outputs, [this](const OutputReport& output) { check_published(output); });
-    return encode_report();
+    report_.ranks = comm_.size();
+    report_.threads = threads_;
+    report_.synced = options_.sync;
+    report_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+    return encode_report(report_);
   }
 
   void finish_output(std::size_t index, const std::vector<std::uint32_t>& crcs) {
@@ -369,60 +374,6 @@ class Consolidation {
     if (status && status->size == output.bytes) return;
     fail(ErrorKind::io, "{}: {} bytes found after publishing, {} expected", output.path,
          status ? status->size : 0, output.bytes);
-  }
-
-  Bytes encode_report() const {
-    ByteWriter out;
-    const auto text = [&](const std::string& value) {
-      out.write<std::uint64_t>(value.size());
-      out.text(value);
-    };
-    const auto texts = [&](const std::vector<std::string>& values) {
-      out.write<std::uint64_t>(values.size());
-      std::ranges::for_each(values, text);
-    };
-    out.write<std::uint64_t>(report_.outputs.size());
-    for (const auto& [path, bytes, tensors, objects] : report_.outputs) {
-      text(path);
-      for (const std::uint64_t number : {bytes, tensors, objects}) out.write(number);
-    }
-    for (const std::uint64_t number :
-         {report_.read_bytes, report_.written_bytes, report_.verified_bytes, report_.peak_rss_bytes}) {
-      out.write(number);
-    }
-    out.write<std::int32_t>(threads_);
-    out.write(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count());
-    texts(report_.skipped);
-    texts(report_.warnings);
-    return out.take();
-  }
-
-  ConsolidateReport decode_report(const Bytes& bytes) const {
-    ByteReader in(bytes, "report");
-    ConsolidateReport report;
-    const auto text = [&] { return std::string(in.text(in.read<std::uint64_t>())); };
-    const auto texts = [&] {
-      std::vector<std::string> values;
-      for (auto left = in.read<std::uint64_t>(); left > 0; --left) values.push_back(text());
-      return values;
-    };
-    for (auto left = in.read<std::uint64_t>(); left > 0; --left) {
-      OutputReport output{text(), 0, 0, 0};
-      for (std::uint64_t* number : {&output.bytes, &output.tensors, &output.objects})
-        *number = in.read<std::uint64_t>();
-      report.outputs.push_back(std::move(output));
-    }
-    for (std::uint64_t* number :
-         {&report.read_bytes, &report.written_bytes, &report.verified_bytes, &report.peak_rss_bytes}) {
-      *number = in.read<std::uint64_t>();
-    }
-    report.threads = in.read<std::int32_t>();
-    report.seconds = in.read<double>();
-    report.skipped = texts();
-    report.warnings = texts();
-    report.ranks = comm_.size();
-    report.synced = options_.sync;
-    return report;
   }
 
   Communicator& comm_;

@@ -7,13 +7,6 @@
 namespace cairn {
 namespace {
 
-void write_text(ByteWriter& out, const std::string& text) {
-  out.write<std::uint64_t>(text.size());
-  out.text(text);
-}
-
-std::string read_text(ByteReader& in) { return std::string(in.text(in.read<std::uint64_t>())); }
-
 void write_content(ByteWriter& out, const RecordContent& content) {
   out.write<std::uint8_t>(content.is_tensor ? 1 : 0);
   out.write(static_cast<std::uint8_t>(content.dtype));
@@ -35,8 +28,8 @@ RecordContent read_content(ByteReader& in) {
 }
 
 void write_output(ByteWriter& out, const OutputPlan& plan) {
-  write_text(out, plan.temporary_path);
-  write_text(out, plan.archive_name);
+  out.counted_text(plan.temporary_path);
+  out.counted_text(plan.archive_name);
   out.write(plan.alignment);
   out.write(plan.pickle_bytes);
   out.write<std::uint64_t>(plan.contents.size());
@@ -45,8 +38,8 @@ void write_output(ByteWriter& out, const OutputPlan& plan) {
 
 OutputPlan read_output(ByteReader& in) {
   OutputPlan plan;
-  plan.temporary_path = read_text(in);
-  plan.archive_name = read_text(in);
+  plan.temporary_path = std::string(in.counted_text());
+  plan.archive_name = std::string(in.counted_text());
   plan.alignment = in.read<std::uint32_t>();
   plan.pickle_bytes = in.read<std::uint64_t>();
   for (auto left = in.read<std::uint64_t>(); left > 0; --left) plan.contents.push_back(read_content(in));
@@ -68,7 +61,7 @@ torch_file::Layout OutputPlan::layout() const {
 
 std::vector<std::byte> ConsolidationPlan::encode(const Catalog& catalog) const {
   ByteWriter out;
-  write_text(out, directory);
+  out.counted_text(directory);
   out.write<std::uint64_t>(outputs.size());
   for (const OutputPlan& output : outputs) write_output(out, output);
   out.append(catalog.encode());
@@ -78,7 +71,7 @@ std::vector<std::byte> ConsolidationPlan::encode(const Catalog& catalog) const {
 ConsolidationPlan ConsolidationPlan::decode(std::span<const std::byte> bytes, Catalog& catalog) {
   ByteReader in(bytes, "consolidation plan");
   ConsolidationPlan plan;
-  plan.directory = read_text(in);
+  plan.directory = std::string(in.counted_text());
   for (auto left = in.read<std::uint64_t>(); left > 0; --left) plan.outputs.push_back(read_output(in));
   catalog = Catalog::decode(in.bytes(in.remaining()));
   return plan;

@@ -23,13 +23,6 @@ constexpr std::uint64_t kUnseen = ~std::uint64_t{0};
 constexpr std::size_t kShown = 8;
 constexpr std::chrono::milliseconds kFirstPause(20), kLongestPause(1000);
 
-void write_text(ByteWriter& out, std::string_view text) {
-  out.write<std::uint64_t>(text.size());
-  out.text(text);
-}
-
-std::string read_text(ByteReader& in) { return std::string(in.text(in.read<std::uint64_t>())); }
-
 std::string host_name() {
   std::array<char, 256> name{};
   return gethostname(name.data(), name.size() - 1) == 0 ? std::string(name.data()) : std::string("?");
@@ -67,7 +60,7 @@ std::uint64_t size_seen(FileSystem& files, const std::string& directory, const s
 Bytes look(FileSystem& files, const std::string& directory, const std::vector<std::string>& names) {
   const auto there = entries_of(files, directory);  // sorted
   ByteWriter out;
-  write_text(out, host_name());
+  out.counted_text(host_name());
   for (const auto& name : names) {
     const std::string first = name.substr(0, name.find('/'));
     out.write(std::ranges::binary_search(there, first) ? size_seen(files, directory, name) : kUnseen);
@@ -77,7 +70,7 @@ Bytes look(FileSystem& files, const std::string& directory, const std::vector<st
 
 Sight decode_sight(const Bytes& bytes, std::size_t count) {
   ByteReader in(bytes, "what a rank sees");
-  Sight sight{read_text(in), {}};
+  Sight sight{std::string(in.counted_text()), {}};
   for (std::size_t i = 0; i < count; ++i) sight.sizes.push_back(in.read<std::uint64_t>());
   return sight;
 }
@@ -233,14 +226,14 @@ class Judge {
 
 Bytes encode_names(const Catalog& catalog) {
   ByteWriter out;
-  for (const auto& name : catalog.files()) write_text(out, name);
+  for (const auto& name : catalog.files()) out.counted_text(name);
   return out.take();
 }
 
 std::vector<std::string> decode_names(const Bytes& bytes) {
   ByteReader in(bytes, "names of the shards");
   std::vector<std::string> names;
-  while (!in.at_end()) names.push_back(read_text(in));
+  while (!in.at_end()) names.push_back(std::string(in.counted_text()));
   return names;
 }
 

@@ -37,8 +37,7 @@ std::string VerifyTask::file_path(std::uint32_t file) const {
 Bytes VerifyTask::encode() const {
   ByteWriter out;
   out.write(static_cast<std::uint8_t>(kind));
-  out.write<std::uint64_t>(path.size());
-  out.text(path);
+  out.counted_text(path);
   for (const auto size : file_sizes) out.write(size);
   out.append(catalog.encode());
   out.write<std::uint64_t>(file_sizes.size());
@@ -49,7 +48,7 @@ VerifyTask VerifyTask::decode(const Bytes& bytes) {
   ByteReader in(bytes, "verify task");
   VerifyTask task;
   task.kind = static_cast<Located::Kind>(in.read<std::uint8_t>());
-  task.path = in.text(in.read<std::uint64_t>());
+  task.path = in.counted_text();
   const auto last = std::span(bytes).last(sizeof(std::uint64_t));
   task.file_sizes.resize(ByteReader(last, "verify task").read<std::uint64_t>());
   for (auto& size : task.file_sizes) size = in.read<std::uint64_t>();

@@ -98,8 +98,7 @@ Bytes VerifyOutcome::encode() {
       out.write(number);
     out.write(part.stored_crc);
     out.write(part.crc);
-    out.write<std::uint64_t>(part.record.size());
-    out.text(part.record);
+    out.counted_text(part.record);
   }
   return out.take();
 }
@@ -124,7 +123,7 @@ VerifyOutcome VerifyOutcome::decode(const Bytes& bytes) {
     }
     part.stored_crc = in.read<std::uint32_t>();
     part.crc = in.read<std::uint32_t>();
-    part.record = in.text(in.read<std::uint64_t>());
+    part.record = in.counted_text();
     outcome.parts_.push_back(std::move(one));
   }
   return outcome;

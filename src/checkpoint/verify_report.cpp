@@ -14,25 +14,19 @@ constexpr std::array kNumbers{&VerifyReport::tensors,       &VerifyReport::objec
                               &VerifyReport::checked_bytes, &VerifyReport::unchecked_items,
                               &VerifyReport::read_bytes,    &VerifyReport::peak_rss_bytes};
 
-void write_text(ByteWriter& out, std::string_view text) {
-  out.write<std::uint64_t>(text.size());
-  out.text(text);
-}
-std::string read_text(ByteReader& in) { return std::string(in.text(in.read<std::uint64_t>())); }
-
 }  // namespace
 
 void write_fault(ByteWriter& out, const Fault& fault) {
   out.write(static_cast<std::uint8_t>(fault.kind));
   out.write(fault.byte_offset);
-  for (const auto* text : {&fault.name, &fault.file, &fault.message}) write_text(out, *text);
+  for (const auto* text : {&fault.name, &fault.file, &fault.message}) out.counted_text(*text);
 }
 
 Fault read_fault(ByteReader& in) {
   Fault fault{};
   fault.kind = static_cast<FaultKind>(in.read<std::uint8_t>());
   fault.byte_offset = in.read<std::uint64_t>();
-  for (auto* text : {&fault.name, &fault.file, &fault.message}) *text = read_text(in);
+  for (auto* text : {&fault.name, &fault.file, &fault.message}) *text = std::string(in.counted_text());
   return fault;
 }
 
@@ -44,7 +38,7 @@ Bytes encode_report(const VerifyReport& report) {
   out.write<std::int32_t>(report.threads);
   for (const auto* texts : {&report.components, &report.warnings}) {
     out.write<std::uint64_t>(texts->size());
-    for (const auto& text : *texts) write_text(out, text);
+    for (const auto& text : *texts) out.counted_text(text);
   }
   out.write<std::uint64_t>(report.faults.count());
   for (const Fault& fault : report.faults.faults()) write_fault(out, fault);
@@ -59,7 +53,8 @@ VerifyReport decode_report(const Bytes& bytes) {
   report.ranks = in.read<std::int32_t>();
   report.threads = in.read<std::int32_t>();
   for (auto* texts : {&report.components, &report.warnings}) {
-    for (auto count = in.read<std::uint64_t>(); count > 0; --count) texts->push_back(read_text(in));
+    for (auto count = in.read<std::uint64_t>(); count > 0; --count)
+      texts->push_back(std::string(in.counted_text()));
   }
   const auto count = in.read<std::uint64_t>();
   while (!in.at_end()) report.faults.add(read_fault(in));

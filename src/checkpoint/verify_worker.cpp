@@ -2,18 +2,14 @@
 #include "checkpoint/verify_worker.hpp"
 
 #include <atomic>
-#include <chrono>
-#include <condition_variable>
-#include <exception>
 #include <list>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <system_error>
-#include <thread>
 #include <vector>
 
 #include "base/fail.hpp"
+#include "base/workers.hpp"
 #include "formats/dcp/item_check.hpp"
 #include "formats/torch_file/archive_check.hpp"
 #include "storage/file_cache.hpp"
@@ -169,75 +165,32 @@ class Job {
         next_(owned.begin) {}
 
   VerifyOutcome run(const VerifyWork& work) {
-    {
-      std::vector<std::jthread> workers;
-      start(workers, work.threads);
-      wait(work.progress);
-    }
-    if (failure_) std::rethrow_exception(failure_);
+    std::function<void()> poll;
+    if (work.progress) poll = [&] { work.progress(done_bytes_); };
+    run_workers(
+        work.threads, [this](const std::atomic<bool>& stop) { check(stop); }, poll);
     return std::move(outcome_);
   }
 
  private:
-  void start(std::vector<std::jthread>& workers, int count) {
-    try {
-      for (int i = 0; i < count; ++i) {
-        {
-          const std::lock_guard lock(mutex_);
-          ++running_;
-        }
-        workers.emplace_back([this] { work(); });
-      }
-    } catch (const std::system_error& error) {
-      finish({}, std::make_exception_ptr(
-                     Error(ErrorKind::io, fmt::format("starting an I/O thread failed: {}", error.what()))));
+  void check(const std::atomic<bool>& stop) {
+    UnitCheck check(shared_);
+    while (!stop) {
+      const std::uint64_t i = next_.fetch_add(1);
+      if (i >= end_) break;
+      const VerifyUnit& unit = shared_.items.units()[i];
+      check.check(unit);
+      done_bytes_ += unit.bytes;
     }
-  }
-
-  void work() {
-    try {
-      UnitCheck check(shared_);
-      while (!stop_) {
-        const std::uint64_t i = next_.fetch_add(1);
-        if (i >= end_) break;
-        const VerifyUnit& unit = shared_.items.units()[i];
-        check.check(unit);
-        done_bytes_ += unit.bytes;
-      }
-      finish(check.take(), nullptr);
-    } catch (...) {
-      finish({}, std::current_exception());
-    }
-  }
-
-  void finish(VerifyOutcome outcome, std::exception_ptr failure) {
     const std::lock_guard lock(mutex_);
-    outcome_.merge(std::move(outcome));
-    if (failure && !failure_) failure_ = std::move(failure);
-    if (failure_) stop_ = true;
-    --running_;
-    done_.notify_one();
-  }
-
-  void wait(const std::function<void(std::uint64_t)>& progress) {
-    std::unique_lock lock(mutex_);
-    while (!done_.wait_for(lock, std::chrono::milliseconds(250), [this] { return running_ == 0; })) {
-      if (!progress) continue;
-      lock.unlock();
-      progress(done_bytes_);
-      lock.lock();
-    }
+    outcome_.merge(check.take());
   }
 
   Shared shared_;
   const std::uint64_t end_;
   std::atomic<std::uint64_t> next_, done_bytes_{0};
-  std::atomic<bool> stop_{false};
   std::mutex mutex_;
-  std::condition_variable done_;
-  int running_ = 0;
-  VerifyOutcome outcome_;
-  std::exception_ptr failure_;
+  VerifyOutcome outcome_;  // guarded while threads run
 };
 
 }  // namespace

@@ -13,21 +13,14 @@
 namespace cairn {
 namespace {
 
-void write_text(ByteWriter& out, const std::string& text) {
-  out.write<std::uint64_t>(text.size());
-  out.text(text);
-}
-
-std::string read_text(ByteReader& in) { return std::string(in.text(in.read<std::uint64_t>())); }
-
 // --- find_source: what one rank found, or why it found nothing
 
 Bytes encode(const SourceSite& site) {
   ByteWriter out;
   out.write<std::uint8_t>(1);
-  write_text(out, site.directory);
-  write_text(out, site.note);
-  write_text(out, site.metadata.name);
+  out.counted_text(site.directory);
+  out.counted_text(site.note);
+  out.counted_text(site.metadata.name);
   out.write<std::int32_t>(site.metadata.owner);
   out.write(site.metadata.bytes);
   return out.take();
@@ -37,8 +30,8 @@ Bytes encode(const Error& error) {
   ByteWriter out;
   out.write<std::uint8_t>(0);
   out.write(static_cast<std::uint8_t>(error.kind()));
-  write_text(out, error.message());
-  write_text(out, error.hint());
+  out.counted_text(error.message());
+  out.counted_text(error.hint());
   return out.take();
 }
 
@@ -47,8 +40,8 @@ bool is_site(const Bytes& found) { return found.at(0) != std::byte{0}; }
 SourceSite decode_site(const Bytes& bytes) {
   ByteReader in(bytes, "place of the checkpoint");
   in.skip(1);
-  SourceSite site{read_text(in), read_text(in), {}};
-  site.metadata = {read_text(in), in.read<std::int32_t>(), 0};
+  SourceSite site{std::string(in.counted_text()), std::string(in.counted_text()), {}};
+  site.metadata = {std::string(in.counted_text()), in.read<std::int32_t>(), 0};
   site.metadata.bytes = in.read<std::uint64_t>();
   return site;
 }
@@ -57,8 +50,8 @@ Error decode_error(const Bytes& bytes) {
   ByteReader in(bytes, "place of the checkpoint");
   in.skip(1);
   const auto kind = static_cast<ErrorKind>(in.read<std::uint8_t>());
-  std::string message = read_text(in);
-  return {kind, std::move(message), read_text(in)};
+  std::string message = std::string(in.counted_text());
+  return {kind, std::move(message), std::string(in.counted_text())};
 }
 
 Bytes look_for_source(FileSystem& files, const std::string& path, int rank) {

@@ -19,11 +19,6 @@ bool is_run(BoxView box, std::span<const std::int64_t> shape) {
   return true;
 }
 
-ByteRange clip(ByteRange range, ByteRange window) {
-  const auto begin = std::clamp(range.begin, window.begin, window.end);
-  return {begin, std::clamp(range.end, begin, window.end)};
-}
-
 }  // namespace
 
 bool is_for_kernel(const RecordContent& content) {

@@ -10,11 +10,6 @@
 namespace cairn {
 namespace {
 
-ByteRange clip(ByteRange range, ByteRange window) {
-  const auto begin = std::clamp(range.begin, window.begin, window.end);
-  return {begin, std::clamp(range.end, begin, window.end)};
-}
-
 /// Bytes of one output, put together until they no longer follow on each other.
 class Stretch {
  public:

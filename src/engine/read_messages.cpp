@@ -32,8 +32,7 @@ ReadMessage ReadMessage::decode(std::span<const std::byte> bytes) {
 Bytes encode_error(const Error& error) {
   ByteWriter out;
   out.write(static_cast<std::uint8_t>(error.kind()));
-  out.write<std::uint64_t>(error.message().size());
-  out.text(error.message());
+  out.counted_text(error.message());
   out.text(error.hint());
   return out.take();
 }
@@ -41,7 +40,7 @@ Bytes encode_error(const Error& error) {
 Error decode_error(std::span<const std::byte> bytes) {
   ByteReader in(bytes, "error of a rank");
   const auto kind = static_cast<ErrorKind>(in.read<std::uint8_t>());
-  std::string message(in.text(in.read<std::uint64_t>()));
+  std::string message(in.counted_text());
   return {kind, std::move(message), std::string(in.text(in.remaining()))};
 }
 

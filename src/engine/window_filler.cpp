@@ -16,11 +16,6 @@ namespace {
 constexpr std::size_t kRecentIndices = 16;
 constexpr std::uint64_t kFewChunks = 8;  // are looked at one by one
 
-ByteRange clip(ByteRange range, ByteRange window) {
-  const auto begin = std::clamp(range.begin, window.begin, window.end);
-  return {begin, std::clamp(range.end, begin, window.end)};
-}
-
 std::span<std::byte> piece(std::span<std::byte> buffer, ByteRange window, ByteRange range) {
   return buffer.subspan(range.begin - window.begin, range.size());
 }

@@ -125,8 +125,7 @@ std::vector<std::byte> Catalog::encode() const {
   write_array(out, string_ends_);
   out.write<std::uint64_t>(files_.size());
   for (const auto& file : files_) {
-    out.write<std::uint64_t>(file.size());
-    out.text(file);
+    out.counted_text(file);
   }
   return out.take();
 }
@@ -144,7 +143,7 @@ Catalog Catalog::decode(std::span<const std::byte> bytes) {
   read_array(in, catalog.string_ends_);
   const auto file_count = in.read<std::uint64_t>();
   for (std::uint64_t i = 0; i < file_count; ++i) {
-    catalog.files_.emplace_back(in.text(in.read<std::uint64_t>()));
+    catalog.files_.emplace_back(in.counted_text());
   }
   if (!in.at_end()) fail_corrupt("catalogue: {} bytes too many", in.remaining());
   return catalog;

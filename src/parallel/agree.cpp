@@ -29,13 +29,6 @@ std::optional<Error> failure_of(const std::function<void()>& body) {
   return std::nullopt;
 }
 
-void write_text(ByteWriter& to, std::string_view text) {
-  to.write(std::uint64_t{text.size()});
-  to.text(text);
-}
-
-std::string read_text(ByteReader& from) { return std::string(from.text(from.read<std::uint64_t>())); }
-
 struct Failure {
   int rank;
   Error error;
@@ -45,8 +38,8 @@ Bytes encode(const Failure& failure) {
   ByteWriter to;
   to.write(std::int32_t{failure.rank});
   to.write(static_cast<std::uint8_t>(failure.error.kind()));
-  write_text(to, failure.error.message());
-  write_text(to, failure.error.hint());
+  to.counted_text(failure.error.message());
+  to.counted_text(failure.error.hint());
   return to.take();
 }
 
@@ -56,8 +49,8 @@ std::vector<Failure> decode(std::span<const std::byte> bytes) {
   while (!from.at_end()) {
     const auto rank = from.read<std::int32_t>();
     const auto kind = static_cast<ErrorKind>(from.read<std::uint8_t>());
-    auto message = read_text(from);
-    auto hint = read_text(from);
+    std::string message(from.counted_text());
+    std::string hint(from.counted_text());
     failures.push_back({rank, Error(kind, std::move(message), std::move(hint))});
   }
   return failures;

@@ -2,6 +2,7 @@
 // How the bytes of an output are shared out: windows of the payload region, each with one owner. Pure.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 namespace cairn {
@@ -11,6 +12,12 @@ struct ByteRange {
   std::uint64_t begin, end;
   std::uint64_t size() const { return end - begin; }
 };
+
+/// What of `range` lies in `window`; empty, at a border of the window, when nothing does.
+constexpr ByteRange clip(ByteRange range, ByteRange window) {
+  const std::uint64_t begin = std::clamp(range.begin, window.begin, window.end);
+  return {begin, std::clamp(range.end, begin, window.end)};
+}
 
 /// Cuts a region at the multiples of `window_bytes` in file offsets. Independent of the number of ranks.
 class Windows {
