@@ -53,4 +53,12 @@ void free_pool(void* data, std::size_t bytes) {
   }
 }
 
+void expect_large(const void* data, std::size_t bytes) {
+  if (!is_large(bytes)) return;
+  const auto begin = reinterpret_cast<std::uintptr_t>(data);
+  const std::uintptr_t first = (begin + kHugePage - 1) & ~(kHugePage - 1);
+  const std::uintptr_t last = (begin + bytes) & ~(kHugePage - 1);
+  if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+}
+
 }  // namespace cairn

@@ -19,6 +19,8 @@ namespace cairn {
 /// Storage of a Pool, `old_bytes` of it kept; `bytes` may become more. Throws std::bad_alloc.
 void* grow_pool(void* data, std::size_t old_bytes, std::size_t& bytes);
 void free_pool(void* data, std::size_t bytes);
+/// Asks for huge pages where memory was reserved and not touched yet; nothing for small amounts.
+void expect_large(const void* data, std::size_t bytes);
 
 template <class T>
 class Pool {

@@ -5,6 +5,7 @@
 #include "base/byte_reader.hpp"
 #include "base/byte_writer.hpp"
 #include "base/checked.hpp"
+#include "base/pool.hpp"
 #include "cairn/metadata.hpp"
 
 namespace cairn {
@@ -73,6 +74,20 @@ TensorInfo& Catalog::add_tensor(StringId name, DType dtype, std::span<const std:
   return tensors_.back();
 }
 
+namespace {
+
+template <class T>
+void reserve_at_least_double(std::vector<T>& values, std::size_t count) {
+  if (count <= values.capacity()) return;
+  std::vector<T> larger;
+  larger.reserve(std::max(count, 2 * values.capacity()));
+  expect_large(larger.data(), larger.capacity() * sizeof(T));
+  larger.assign(values.begin(), values.end());
+  values.swap(larger);
+}
+
+}  // namespace
+
 void Catalog::reserve_entries(std::size_t count) {
   entries_.reserve(count);
   tensors_.reserve(count);
@@ -84,11 +99,8 @@ void Catalog::reserve_entries(std::size_t count) {
 }
 
 void Catalog::reserve_chunks(std::size_t count, std::size_t ndim) {
-  const auto at_least_double = [](std::size_t wanted, std::size_t capacity) {
-    return wanted <= capacity ? capacity : std::max(wanted, 2 * capacity);
-  };
-  chunks_.reserve(at_least_double(chunks_.size() + count, chunks_.capacity()));
-  coordinates_.reserve(at_least_double(coordinates_.size() + 2 * count * ndim, coordinates_.capacity()));
+  reserve_at_least_double(chunks_, chunks_.size() + count);
+  reserve_at_least_double(coordinates_, coordinates_.size() + 2 * count * ndim);
 }
 
 void Catalog::add_chunk(BoxView box, std::uint32_t file, std::uint64_t byte_offset,

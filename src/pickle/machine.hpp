@@ -9,8 +9,9 @@
 #include <vector>
 
 #include "base/byte_reader.hpp"
-#include "base/byte_writer.hpp"
+#include "base/byte_stream.hpp"
 #include "pickle/fold.hpp"
+#include "pickle/memo.hpp"
 #include "pickle/opcodes.hpp"
 #include "pickle/python2_names.hpp"
 #include "pickle/reader.hpp"
@@ -18,15 +19,13 @@
 
 namespace cairn::pickle {
 
-constexpr Value kNothing{~std::uint64_t{0}};  // an unused memo slot
-
 template <class Store>
 class Machine {
  public:
-  Machine(Store& store, std::span<const std::byte> pickle, std::string_view where, ReadLimits limits)
-      : store_(store), pickle_(pickle), in_(pickle, where), where_(where), limits_(limits) {}
+  Machine(Store& store, ByteStream& pickle, std::string_view where, ReadLimits limits)
+      : store_(store), in_(pickle), where_(where), limits_(limits) {}
 
-  /// As read() in pickle/reader.hpp.
+  /// As read() in pickle/reader.hpp; once.
   Value run(std::size_t* consumed = nullptr) {
     while (true) {
       at_ = in_.position();
@@ -89,28 +88,28 @@ class Machine {
       case Op::binfloat:
         return push(store_.real(big_endian_double()));
       case Op::binstring:
-        return push(unicode(counted<std::int32_t>()));
+        return push_new(unicode(counted<std::int32_t>()));
       case Op::short_binstring:
       case Op::short_binunicode:
-        return push(unicode(counted<std::uint8_t>()));
+        return push_new(unicode(counted<std::uint8_t>()));
       case Op::binunicode:
-        return push(unicode(counted<std::uint32_t>()));
+        return push_new(unicode(counted<std::uint32_t>()));
       case Op::binunicode8:
-        return push(unicode(counted<std::uint64_t>()));
+        return push_new(unicode(counted<std::uint64_t>()));
       case Op::short_binbytes:
-        return push(store_.bytes(counted<std::uint8_t>()));
+        return push_new(store_.bytes(counted<std::uint8_t>()));
       case Op::binbytes:
-        return push(store_.bytes(counted<std::uint32_t>()));
+        return push_new(store_.bytes(counted<std::uint32_t>()));
       case Op::binbytes8:
-        return push(store_.bytes(counted<std::uint64_t>()));
+        return push_new(store_.bytes(counted<std::uint64_t>()));
       case Op::bytearray8:
-        return push(store_.bytearray(counted<std::uint64_t>()));
+        return push_new(store_.bytearray(counted<std::uint64_t>()));
       case Op::empty_list:
-        return push(store_.list());
+        return push_new(store_.list());
       case Op::empty_dict:
-        return push(store_.dict());
+        return push_new(store_.dict());
       case Op::empty_set:
-        return push(store_.set());
+        return push_new(store_.set());
       case Op::empty_tuple:
         return push(store_.tuple({}));
       case Op::tuple1:
@@ -175,6 +174,15 @@ class Machine {
     }
   }
   void push(Value value) { stack_.push(value); }
+  // Picklers put what they have made into the memo at once: doing it here saves going through step(). What is
+  // out of the ordinary is left to put().
+  void push_new(Value value) {
+    push(value);
+    if (in_.next_is(Op::memoize)) {
+      in_.skip_buffered(1);
+      memo_.add(value);
+    }
+  }
   Value pop() {
     need(1);
     const Value top = stack_.back();
@@ -210,7 +218,7 @@ class Machine {
     }
   }
   bool is_fetched_next(Value callable) const {
-    ByteReader next(pickle_.subspan(in_.position()), where_);
+    ByteReader next(in_.peek(5), where_);
     const auto op = static_cast<Op>(next.read<std::uint8_t>());
     if (op != Op::binget && op != Op::long_binget) return false;
     const std::size_t index = op == Op::binget ? next.read<std::uint8_t>() : next.read<std::uint32_t>();
@@ -220,16 +228,28 @@ class Machine {
   void drop_mark() { cut(since_mark()); }
 
   void tuple(std::size_t count) {
+    if (count == 1 && tuple_of_size()) return;
     const Value made = store_.tuple(top(count));
     cut(count);
-    push(made);
+    push_new(made);
+  }
+  // torch.Size((…)): the outer tuple, of arguments, is in the memo but never fetched by what picklers write.
+  bool tuple_of_size() {
+    if (!in_.next_is(Op::memoize, Op::reduce) || stack_.size() - fence() < 2) return false;
+    const Value size = stack_.back();
+    if (size.kind() != Kind::tuple || !is_size(stack_[stack_.size() - 2])) return false;
+    in_.skip_buffered(2);
+    memo_.add(argument_tuple(size));
+    cut(2);
+    push_new(size);
+    return true;
   }
   template <class Make>
   void from_mark(Make make) {
     const std::size_t count = since_mark();
     const Value made = make(top(count));
     cut(count);
-    push(made);
+    push_new(made);
   }
   Value new_list(std::span<const Value> items) {
     const Value made = store_.list();
@@ -313,34 +333,29 @@ class Machine {
   void get(std::size_t index) {
     if (index >= memo_.size() || memo_[index] == kNothing)
       corrupt("nothing stored under memo index {}", index);
-    const Value value = memo_[index];
+    Value value = memo_[index];
     if (value.kind() == Kind::dict) store_.dict_fetched(value);
+    if (is_argument_tuple(value)) memo_.put(index, value = store_.tuple({{the_argument(value)}}));
     push(value);
   }
   void put(std::size_t index) {
-    if (index >= pickle_.size()) corrupt("memo index {} in a pickle of {} bytes", index, pickle_.size());
-    const Value value = top(1).front();
-    while (memo_.size() < index) memo_.push(kNothing);
-    if (memo_.size() == index) return memo_.push(value);
-    memo_[index] = value;
+    if (index >= in_.size()) corrupt("memo index {} in a pickle of {} bytes", index, in_.size());
+    memo_.put(index, top(1).front());
   }
 
   // --- globals and calls
   // ------------------------------------------------------------------------------------
   std::string_view line() {
-    const std::string_view rest = as_text(pickle_.subspan(in_.position()));
-    const std::size_t length = rest.find('\n');
-    if (length == std::string_view::npos) corrupt("the name of a global does not end");
-    in_.skip(length + 1);
-    if (!valid_utf8(rest.substr(0, length))) corrupt("the name of a global is not UTF-8");
-    return rest.substr(0, length);
+    const std::string_view name = in_.line();
+    if (!valid_utf8(name)) corrupt("the name of a global is not UTF-8");
+    return name;
   }
   void push_global(QualifiedName name) {
     if (protocol_ < 3) name = to_python3(name);
-    push(store_.global(name.module, name.name));
+    push_new(store_.global(name.module, name.name));
   }
   void global() {
-    const std::string_view module = line();
+    const std::string module(line());
     push_global({module, line()});
   }
   void stack_global() {
@@ -361,14 +376,14 @@ class Machine {
     if (args.kind() != Kind::tuple)
       corrupt("a tuple of arguments expected, {} found", to_string(args.kind()));
   }
-  bool is_size_of_tuple(Value callable, std::span<const Value> args) {
+  bool is_size(Value callable) {
     if (!limits_.sizes_as_tuples || callable.kind() != Kind::global) return false;
     if (!torch_size_) torch_size_ = store_.find_global("torch", "Size");
-    return torch_size_ == callable && args.size() == 1 && args[0].kind() == Kind::tuple;
+    return torch_size_ == callable;
   }
   Value call(Value callable, Value args) {
     const auto items = store_.items(args);
-    if (is_size_of_tuple(callable, items)) return items[0];
+    if (items.size() == 1 && items[0].kind() == Kind::tuple && is_size(callable)) return items[0];
     const auto place = [this] { return fmt::format("{}: byte {}", where_, at_); };
     const auto plain = with_context(place, [&] { return fold_call(store_, callable, args, copies_left_); });
     return plain ? *plain : store_.object(Construct::reduce, callable, args);
@@ -376,34 +391,35 @@ class Machine {
   void reduce() {
     const Value args = pop(), callable = pop();
     check_call(callable, args);
-    push(call(callable, args));
+    const Value made = call(callable, args);
     called_at_ = at_;
+    push_new(made);
   }
   void newobj() {
     const Value args = pop(), callable = pop();
     check_call(callable, args);
-    push(store_.object(Construct::newobj, callable, args));
     called_at_ = at_;
+    push_new(store_.object(Construct::newobj, callable, args));
   }
   void newobj_ex() {
     const Value kwargs = pop(), args = pop(), callable = pop();
     check_call(callable, args);
     if (kwargs.kind() != Kind::dict)
       corrupt("a dict of arguments expected, {} found", to_string(kwargs.kind()));
-    push(store_.object(Construct::newobj_ex, callable, args, kwargs));
+    push_new(store_.object(Construct::newobj_ex, callable, args, kwargs));
   }
 
   Store& store_;
-  std::span<const std::byte> pickle_;
-  ByteReader in_;
+  ByteStream& in_;
   std::string_view where_;
   ReadLimits limits_;
   std::optional<Value> torch_size_;
-  std::size_t at_ = 0;         // of the opcode being read
-  std::size_t called_at_ = 0;  // of the last REDUCE or NEWOBJ
+  std::uint64_t at_ = 0;         // of the opcode being read
+  std::uint64_t called_at_ = 0;  // of the last REDUCE or NEWOBJ
   unsigned protocol_ = 0;
-  std::size_t copies_left_ = 2 * pickle_.size();
-  Pool<Value> stack_, memo_;
+  std::size_t copies_left_ = 2 * in_.size();
+  Pool<Value> stack_;
+  Memo memo_;
   std::vector<std::size_t> marks_;
 };
 

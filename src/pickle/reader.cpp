@@ -7,7 +7,8 @@ namespace cairn::pickle {
 
 Value read(Arena& arena, std::span<const std::byte> pickle, std::string_view where, ReadLimits limits,
            std::size_t* consumed) {
-  return Machine<Arena>(arena, pickle, where, limits).run(consumed);
+  ByteStream in(pickle, where);
+  return Machine<Arena>(arena, in, where, limits).run(consumed);
 }
 
 }  // namespace cairn::pickle

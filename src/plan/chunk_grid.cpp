@@ -25,6 +25,17 @@ std::size_t cell_of(const std::vector<std::int64_t>& starts, std::int64_t positi
   return static_cast<std::size_t>(std::ranges::upper_bound(starts, position) - starts.begin()) - 1;
 }
 
+/// The same where `near`, a cell, is likely to be it or the one before.
+std::size_t cell_of(const std::vector<std::int64_t>& starts, std::int64_t position, std::size_t near) {
+  for (const std::size_t cell : {near, near + 1}) {
+    if (cell < starts.size() && starts[cell] <= position &&
+        (cell + 1 == starts.size() || position < starts[cell + 1])) {
+      return cell;
+    }
+  }
+  return cell_of(starts, position);
+}
+
 }  // namespace
 
 std::optional<ChunkGrid> ChunkGrid::find(std::span<const std::int64_t> shape, std::size_t count,
@@ -46,13 +57,14 @@ std::optional<ChunkGrid> ChunkGrid::find(std::span<const std::int64_t> shape, st
   if (cells != filled) return std::nullopt;
 
   grid.cells_.assign(cells, kNoBox);
+  std::vector<std::size_t> last(shape.size());
   for (std::size_t i = 0; i < count; ++i) {
     const BoxView box = box_at(i);
     if (box.empty()) continue;
     std::size_t at = 0;
     for (std::size_t d = 0; d < shape.size(); ++d) {
       const auto& starts = grid.axes_[d].starts;
-      const std::size_t cell = cell_of(starts, box.offsets[d]);
+      const std::size_t cell = last[d] = cell_of(starts, box.offsets[d], last[d]);
       const std::int64_t end = cell + 1 < starts.size() ? starts[cell + 1] : shape[d];
       if (box.sizes[d] != end - starts[cell]) return std::nullopt;
       at += cell * grid.axes_[d].stride;

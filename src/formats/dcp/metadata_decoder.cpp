@@ -21,7 +21,7 @@ using pickle::Kind;
 
 class Decoder {
  public:
-  Decoder(std::span<const std::byte> pickle, std::string_view where, FaultList& faults)
+  Decoder(ByteStream& pickle, std::string_view where, FaultList& faults)
       : pickle_bytes_(pickle.size()),
         where_(where),
         faults_(faults),
@@ -286,24 +286,26 @@ class Decoder {
   Box box_;
 };
 
-void check_is_pickle(std::span<const std::byte> pickle, std::string_view where) {
-  if (pickle.empty()) fail_corrupt("{}: the file is empty, a pickle expected", where);
-  if (pickle[0] != std::byte{0x80}) fail_corrupt("{}: no pickle: it does not begin with byte 0x80", where);
+DecodedMetadata decode(ByteStream& pickle, std::string_view where, FaultList& faults) {
+  if (pickle.size() == 0) fail_corrupt("{}: the file is empty, a pickle expected", where);
+  if (pickle.peek(1)[0] != std::byte{0x80}) {
+    fail_corrupt("{}: no pickle: it does not begin with byte 0x80", where);
+  }
+  return Decoder(pickle, where, faults).decode();
 }
 
 }  // namespace
 
 DecodedMetadata decode_metadata(std::span<const std::byte> pickle, std::string_view where,
                                 FaultList& faults) {
-  check_is_pickle(pickle, where);
-  return Decoder(pickle, where, faults).decode();
+  ByteStream in(pickle, where);
+  return decode(in, where, faults);
 }
 
-DecodedMetadata decode_metadata(Pool<std::byte>&& pickle, std::string_view where, FaultList& faults) {
-  check_is_pickle(pickle.all(), where);
-  Decoder decoder(pickle.all(), where, faults);
-  Pool<std::byte>().swap(pickle);  // the store has copies of what it needs
-  return decoder.decode();
+DecodedMetadata decode_metadata(File& file, std::string_view where, FaultList& faults) {
+  ByteStream in(
+      file.size(), [&](std::uint64_t byte_offset, auto into) { file.read(byte_offset, into); }, where);
+  return decode(in, where, faults);
 }
 
 }  // namespace cairn::dcp

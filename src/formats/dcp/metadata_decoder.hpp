@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The `.metadata` file of a DCP directory: a pickle of torch.distributed.checkpoint.metadata.Metadata, as
-// every torch since 1.13 writes it (docs/format-dcp.md). Pure: bytes in, catalogue out.
+// every torch since 1.13 writes it (docs/format-dcp.md). Local.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/pool.hpp"
 #include "cairn/metadata.hpp"
+#include "cairn/storage.hpp"
 
 namespace cairn::dcp {
 
@@ -24,7 +24,7 @@ struct DecodedMetadata {
 /// (named in the message). What is wrong with single tensors goes into `faults`; such a tensor or chunk is
 /// left out of the catalogue. `where` is the file's name for messages.
 DecodedMetadata decode_metadata(std::span<const std::byte> pickle, std::string_view where, FaultList& faults);
-/// The same, giving the pickle's memory back before the catalogue is made.
-DecodedMetadata decode_metadata(Pool<std::byte>&& pickle, std::string_view where, FaultList& faults);
+/// The same of a file, of which a window is in memory at a time. Throws what reading throws, too.
+DecodedMetadata decode_metadata(File& file, std::string_view where, FaultList& faults);
 
 }  // namespace cairn::dcp

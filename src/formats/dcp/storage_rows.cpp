@@ -7,6 +7,7 @@
 
 #include "base/fail.hpp"
 #include "base/keyed_hash.hpp"
+#include "base/pool.hpp"
 #include "base/text.hpp"
 #include "formats/dcp/fields.hpp"
 
@@ -68,6 +69,7 @@ void StorageRows::read(const MetadataStore& store, std::optional<Value> storage_
   }
   const auto items = store.items(*storage_data);
   rows_.reserve(items.size() / 2);
+  expect_large(rows_.data(), rows_.capacity() * sizeof(StorageRow));
   for (std::size_t i = 0; i < items.size(); i += 2) add(store, items[i], items[i + 1], names, budget, where);
   group(names.count());
 }

@@ -140,10 +140,7 @@ class StructureCheck {
 DecodedMetadata decode_metadata_file(FileSystem& files, const std::string& directory, FaultList& faults) {
   const std::string path = directory + "/.metadata";
   const auto file = files.open_read(path);
-  Pool<std::byte> bytes;
-  bytes.extend(file->size());
-  file->read(0, bytes.all());
-  return decode_metadata(std::move(bytes), path, faults);
+  return decode_metadata(*file, path, faults);
 }
 
 DecodedMetadata read_metadata(FileSystem& files, const std::string& directory, FaultList& faults,
