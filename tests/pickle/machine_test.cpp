@@ -29,7 +29,9 @@ TEST(PickleMachine, ReadsThroughAWindowOfAnySize) {
 
 TEST(PickleMachine, TheArgumentsOfASizeCanBeFetched) {
   Arena arena;
-  const std::string pickle = "\x80\x04](ctorch\nSize\n\x94K\x03\x85\x94\x85\x94R\x94h\x02h\x02h\x01e."s;
+  const std::string pickle =
+      "\x80\x04](ctorch\nSize\n\x94K\x03\x85\x94\x85\x94R\x94h\x02h\x02h\x01"
+      "e."s;
   ByteStream in(as_bytes(pickle), "test");
   const Value root = Machine<Arena>(arena, in, "test", {.sizes_as_tuples = true}).run();
   const auto items = arena.items(root);
