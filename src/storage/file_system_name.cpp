@@ -31,4 +31,10 @@ std::string file_system_name(std::uint64_t magic) {
   return fmt::format("{:#x}", magic);
 }
 
+// They lock ranges instead of whole files.
+bool takes_parallel_writes(std::uint64_t magic) {
+  constexpr std::uint64_t lustre = 0x0BD00BD0, gpfs = 0x47504653, beegfs = 0x19830326;
+  return magic == lustre || magic == gpfs || magic == beegfs;
+}
+
 }  // namespace cairn

@@ -2,6 +2,7 @@
 #include "storage/posix_file.hpp"
 
 #include <fcntl.h>
+#include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -15,6 +16,9 @@ namespace cairn {
 namespace {
 
 constexpr std::size_t largest_transfer = std::size_t{1} << 30;
+// The page cache is filled in groups of pages as large as the call allows, and large groups have to be made
+// first: calls of 1 MiB took three times as long as calls of 64 to 256 KiB (Linux 6.18, ext4).
+constexpr std::size_t largest_write = std::size_t{256} << 10;
 
 off_t to_offset(std::uint64_t bytes, const std::string& path) {
   if (bytes > static_cast<std::uint64_t>(std::numeric_limits<off_t>::max())) {
@@ -90,10 +94,21 @@ void PosixFile::read(std::uint64_t byte_offset, std::span<std::byte> into) {
   }
 }
 
+bool PosixFile::takes_parallel_writes() {
+  if (!parallel_writes_) {
+    struct statfs raw;
+    const bool known = uninterrupted([&] { return fstatfs(descriptor_, &raw); }) == 0;
+    parallel_writes_ = known && cairn::takes_parallel_writes(static_cast<std::uint32_t>(raw.f_type));
+  }
+  return *parallel_writes_;
+}
+
 void PosixFile::write(std::uint64_t byte_offset, std::span<const std::byte> bytes) {
+  std::unique_lock turn(write_turn_);
+  if (takes_parallel_writes()) turn.unlock();
   std::size_t done = 0;
   while (done < bytes.size()) {
-    const auto length = std::min(bytes.size() - done, largest_transfer);
+    const auto length = std::min(bytes.size() - done, largest_write);
     const auto offset = to_offset(byte_offset + done, path());
     const auto count =
         uninterrupted([&] { return pwrite(descriptor_, bytes.data() + done, length, offset); });

@@ -6,6 +6,8 @@
 
 #include <cerrno>
 #include <cstdint>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -21,7 +23,9 @@ auto uninterrupted(Call call) {
   return result;
 }
 
-/// Owns `descriptor`. Transfers are cut at 1 GiB: Linux moves at most 2 GiB - 4 KiB a call.
+/// Owns `descriptor`. Transfers are cut at 1 GiB: Linux moves at most 2 GiB - 4 KiB a call; writes into
+/// smaller pieces. Where the file system lets one writer at a time into a file, threads wait for their turn
+/// here: in the kernel they would spin.
 class PosixFile final : public File {
  public:
   PosixFile(std::string path, int descriptor) : File(std::move(path)), descriptor_(descriptor) {}
@@ -40,7 +44,11 @@ class PosixFile final : public File {
   bool try_lock() override;
 
  private:
+  bool takes_parallel_writes();
+
   int descriptor_;
+  std::mutex write_turn_;
+  std::optional<bool> parallel_writes_;  // asked at the first write
 };
 
 FileStatus to_status(const struct stat& raw);
@@ -51,5 +59,7 @@ FileStatus to_status(const struct stat& raw);
 
 /// The usual name of a file system from its statfs magic number, in hex where unknown.
 std::string file_system_name(std::uint64_t magic);
+/// Whether several writers of one client get into one file at a time. Where unknown: no.
+bool takes_parallel_writes(std::uint64_t magic);
 
 }  // namespace cairn
