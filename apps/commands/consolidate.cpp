@@ -16,7 +16,7 @@ namespace cairn {
 namespace {
 
 constexpr int kMostThreads = 64;
-constexpr int kLongestVisibilityTimeout_s = 86400;
+constexpr int kLongestVisibilityTimeout_s = 86400, kLongestStallTimeout_s = 604800;
 constexpr std::size_t kSkippedShown = 10;
 
 struct Wanted {
@@ -64,8 +64,14 @@ std::vector<std::string> shortened(std::vector<std::string> lines) {
 
 ConsolidateReport transfer(Context& context, const Wanted& wanted) {
   auto options = wanted.options;
-  ProgressDisplay display(context.speaks() ? wanted.progress : ProgressForm::none, context.comm.size());
-  options.progress = [&](const Progress& progress) { display.show(progress); };
+  ProgressDisplay display(context.speaks() ? wanted.progress : ProgressForm::none);
+  if (wanted.progress != ProgressForm::none)
+    options.progress = [&](const Progress& progress) { display.show(progress); };
+  options.note = [&](const std::string& text) { say_notes(context, "note", {text}); };
+  options.stalled = [&](const Error& error) {
+    display.clear();
+    say_error(context.out, context.flags.json, error);
+  };
   return consolidate(context.comm, posix_file_system(), options);
 }
 
@@ -144,6 +150,8 @@ Action understand(const Grammar& grammar, const Parsed& parsed) {
   }
   wanted.options.visibility_timeout_s = number_option(
       "--visibility-timeout", parsed.text("visibility-timeout"), 0, kLongestVisibilityTimeout_s);
+  wanted.options.stall_timeout_s =
+      number_option("--stall-timeout", parsed.text("stall-timeout"), 0, kLongestStallTimeout_s);
   wanted.progress = progress_form(parsed.text("progress"));
   return [wanted](Context& context) { return run(context, wanted); };
 }
@@ -182,6 +190,8 @@ Command consolidate_command() {
       "gather when some rank does not see a shard")(
       "visibility-timeout", word("SECONDS")->default_value("30"),
       "how long files may take to appear where they are needed")(
+      "stall-timeout", word("SECONDS")->default_value("0"),
+      "name a rank that makes no progress for so long, and abort (0: never)")(
       "progress", word("WHEN")->default_value("auto"),
       "auto: a bar on a terminal; always: also lines every few seconds elsewhere; never");
   return {std::move(grammar), understand};

@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cairn/communicator.hpp"
+#include "cairn/error.hpp"
 #include "cairn/metadata.hpp"
 #include "cairn/storage.hpp"
 
@@ -25,10 +27,11 @@ struct Listing {
 /// reported together in one corrupt error.
 Listing list_checkpoint(FileSystem& files, const std::string& path);
 
-/// Bytes moved so far by this rank, of the bytes this rank has to move. Called from one thread, a few times a
-/// second at most.
+/// Bytes that all ranks have moved so far, as far as rank 0 knows, of those that all have to move. Rank 0 is
+/// told, a few times a second at most, on the thread that called the verb.
 struct Progress {
   std::uint64_t done_bytes, total_bytes;
+  std::string_view phase;  ///< "copying", then "syncing", "publishing"
 };
 
 struct VerifyOptions {
@@ -119,7 +122,16 @@ struct ConsolidateOptions {
   double visibility_timeout_s = 30;
   bool verify_source =
       true;  ///< compare the stored CRCs of items that this job reads completely (not with kernel)
-  std::function<void(const Progress&)> progress;
+  std::function<void(const Progress&)> progress;  ///< may be empty on some ranks
+  /// On rank 0: what cannot wait for the report, such as files that are waited for. May be empty.
+  std::function<void(const std::string&)> note;
+  /// A rank that does not get on for so long ends the job: some other rank, or itself, calls `stalled` with
+  /// an Error that names it and its phase, rank 0 removes the temporaries, and the communicator is aborted
+  /// with status 1 (a world of one: the process ends). 0: never. Getting on is the end of a file operation,
+  /// computing, or, while bytes are made durable, pages that the kernel writes back. Time in which the
+  /// observer itself does not run does not count. With it, work runs on a thread of its own.
+  double stall_timeout_s = 0;
+  std::function<void(const Error&)> stalled;
 };
 
 struct OutputReport {

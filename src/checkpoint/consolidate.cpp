@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <chrono>
 #include <optional>
@@ -17,6 +16,7 @@
 #include "checkpoint/output_requests.hpp"
 #include "checkpoint/planned_outputs.hpp"
 #include "checkpoint/process_memory.hpp"
+#include "checkpoint/run_watch.hpp"
 #include "checkpoint/small_file.hpp"
 #include "checkpoint/source_access.hpp"
 #include "checkpoint/visibility.hpp"
@@ -54,28 +54,38 @@ class Consolidation {
  public:
   Consolidation(Communicator& comm, FileSystem& files, const ConsolidateOptions& options)
       : comm_(comm),
-        files_(files),
+        watch_(comm, files, {options.progress, options.stall_timeout_s, options.stalled}),
+        files_(watch_.files()),
         options_(options),
         begin_(std::chrono::steady_clock::now()),
-        source_files_(comm, files, options.max_memory) {}
+        source_files_(comm, watch_, options.max_memory) {}
 
   ConsolidateReport run() {
     on_all_ranks("checking the options", comm_, [&] { check_options(); });
     find_source_files();
+    watch_.enter(RunPhase::planning);
     const Bytes message = source_files_.on_coordinator("preparing", [&] { return prepare(); });
-    on_all_ranks("opening the output", comm_, [&] { open(message); });
+    everywhere("opening the output", [&] { open(message); });
+    watch_.enter(RunPhase::copying);
     if (gather_)
-      source_files_.run(
-          "copying", [&] { copy(); }, [&] { show_progress(); });
+      source_files_.run("copying", [&] { copy(); });
     else
-      on_all_ranks("copying", comm_, [&] { copy(); });
-    on_all_ranks("writing out", comm_, [&] { close(); });
+      everywhere("copying", [&] { copy(); });
+    watch_.end_copying();
+    watch_.enter(RunPhase::syncing);
+    everywhere("writing out", [&] { close(); });
+    watch_.enter(RunPhase::publishing);
     const auto shares = comm_.gather(encode_share(), kRoot);
     const Bytes report = source_files_.on_coordinator("publishing", [&] { return publish(shares); });
+    watch_.enter(RunPhase::leaving);
     return decode_consolidate_report(report);
   }
 
  private:
+  void everywhere(std::string_view step, const std::function<void()>& body) {
+    on_all_ranks(step, comm_, [&] { watch_.work(body); });
+  }
+
   bool is_root() const { return comm_.rank() == kRoot; }
   bool by_kernel() const { return options_.copy == CopyMode::kernel; }
   bool verify_source() const { return options_.verify_source && !by_kernel(); }
@@ -112,12 +122,14 @@ class Consolidation {
 
   // --- all ranks: where the source is, and who reads it ----------------------------------------------------
   void find_source_files() {
-    const SourceSite site = find_source(comm_, files_, options_.source);
+    const SourceSite site = find_source(comm_, watch_, options_.source);
     plan_.directory = site.directory;
     source_files_.assign(site.directory, {site.metadata});
     source_files_.run("reading the metadata", [&] { read_metadata(); });
-    ShardSites sites = find_shards(comm_, files_, &metadata_.catalog,
-                                   {site.directory, options_.write, options_.visibility_timeout_s});
+    watch_.enter(RunPhase::looking);
+    ShardSites sites =
+        find_shards(comm_, watch_, &metadata_.catalog,
+                    {site.directory, options_.write, options_.visibility_timeout_s, options_.note});
     gather_ = sites.gather;
     source_files_.assign(site.directory, gather_ ? std::move(sites.files) : std::vector<GatheredFile>());
     for (const auto& note : {site.note, sites.note}) {
@@ -238,21 +250,14 @@ class Consolidation {
     const Windows windows(planned_->window_layout().region(), kWindowBytes);
     const ByteRange owned =
         gather_ ? ByteRange{0, windows.count()} : windows.owned(comm_.rank(), comm_.size());
-    total_bytes_ = owned.size() == 0 ? 0 : windows.at(owned.end - 1).end - windows.at(owned.begin).begin;
+    watch_.begin_copying(
+        owned.size() == 0 ? 0 : windows.at(owned.end - 1).end - windows.at(owned.begin).begin,
+        planned_->window_layout().region().size());
     TransferOptions transfer_options{
         threads_, verify_source(), by_kernel() ? &planned_->file(0) : nullptr, {}};
-    transfer_options.progress = [&](std::uint64_t done) {
-      done_bytes_ = done;
-      if (!gather_) show_progress();
-    };
+    transfer_options.progress = [&](std::uint64_t done) { watch_.moved(done); };
     share_.passed = transfer(*source_, planned_->window_layout(), planned_->contents(), windows, owned,
                              planned_->make_writer(), transfer_options);
-    done_bytes_ = total_bytes_.load();
-    if (!gather_) show_progress();
-  }
-
-  void show_progress() const {
-    if (options_.progress) options_.progress({done_bytes_, total_bytes_});
   }
 
   void close() {
@@ -377,13 +382,13 @@ class Consolidation {
   }
 
   Communicator& comm_;
+  RunWatch watch_;  // before all that it watches
   FileSystem& files_;
   const ConsolidateOptions& options_;
   const std::chrono::steady_clock::time_point begin_;
   int threads_ = 1;
   SourceAccess source_files_;
   bool gather_ = false;
-  std::atomic<std::uint64_t> done_bytes_{0}, total_bytes_{0};  // of this rank
 
   ConsolidationPlan plan_;
   std::optional<dcp::DirectorySource> source_;
