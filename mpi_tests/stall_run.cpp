@@ -1,37 +1,34 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A consolidation in which one rank gets stuck or is slow: stall_run SOURCE DESTINATION LIMIT_S WHAT RANK MODE. Ends
-// as `cairn consolidate --stall-timeout` does. Started by stall_test.py.
+// A consolidation in which one rank gets stuck or is slow: stall_run SOURCE DESTINATION LIMIT_S WHAT RANK
+// MODE. Ends as `cairn consolidate --stall-timeout` does. Started by stall_test.py.
 #include <fmt/format.h>
 #include <signal.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cstdlib>
 #include <string>
 
 #include "cairn/checkpoint.hpp"
 #include "cairn/mpi.hpp"
 #include "storage/fault.hpp"
+#include "storage/forwarding.hpp"
 
 namespace cairn {
 namespace {
 
 constexpr std::uint64_t kReadsBefore = 6;
-constexpr std::chrono::milliseconds kSlow(250);
+constexpr std::chrono::milliseconds kSlow(150);  // times the ranks: a share takes five seconds
 constexpr std::chrono::hours kForever(1);
 
-/// Stops the process when a temporary is opened: no tensor has been copied then.
+/// Stops the process when it opens a shard.
 class StoppingFileSystem final : public ForwardingFileSystem {
  public:
   using ForwardingFileSystem::ForwardingFileSystem;
   std::unique_ptr<File> open_read(const std::string& path) override {
-    if (stops_ && path.ends_with(".distcp") && opened_++ > 0) kill(getpid(), SIGSTOP);
+    if (stops_ && path.ends_with(".distcp")) kill(getpid(), SIGSTOP);
     return inner_.open_read(path);
   }
   bool stops_ = false;
-
- private:
-  std::atomic<int> opened_{0};
 };
 
 InjectedFault delay_of(Operation operation, std::uint64_t first, std::chrono::milliseconds delay) {
@@ -43,7 +40,7 @@ InjectedFault delay_of(Operation operation, std::uint64_t first, std::chrono::mi
   return fault;
 }
 
-void arrange(const std::string& what, FaultyFileSystem& faulty, StoppingFileSystem& stopping) {
+void arrange(const std::string& what, int ranks, FaultyFileSystem& faulty, StoppingFileSystem& stopping) {
   if (what == "stop") stopping.stops_ = true;
   if (what == "hold") faulty.inject(delay_of(Operation::read, kReadsBefore, kForever));
   if (what == "hold-metadata") {
@@ -52,13 +49,13 @@ void arrange(const std::string& what, FaultyFileSystem& faulty, StoppingFileSyst
     faulty.inject(fault);
   }
   if (what == "hold-rename") faulty.inject(delay_of(Operation::rename, 0, kForever));
-  if (what == "slow") faulty.inject(delay_of(Operation::read, 0, kSlow));
+  if (what == "slow") faulty.inject(delay_of(Operation::read, 0, ranks * kSlow));
 }
 
 int run(Communicator& comm, char** arguments) {
   FaultyFileSystem faulty(posix_file_system());
   StoppingFileSystem stopping(faulty);
-  if (std::atoi(arguments[5]) == comm.rank()) arrange(arguments[4], faulty, stopping);
+  if (std::atoi(arguments[5]) == comm.rank()) arrange(arguments[4], comm.size(), faulty, stopping);
   ConsolidateOptions options;
   options.source = arguments[1];
   options.destination = arguments[2];

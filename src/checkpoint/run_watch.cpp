@@ -124,7 +124,7 @@ void RunWatch::work(const std::function<void()>& body) {
 
 void RunWatch::enter(RunPhase phase) {
   phase_ = phase;
-  cairn::attend();
+  if (attended_) attend();  // at once: it may be the last that is heard of this rank
 }
 
 void RunWatch::begin_copying(std::uint64_t own_bytes, std::uint64_t all_bytes) {
