@@ -9,6 +9,7 @@
 #include "base/text.hpp"
 #include "cairn/checkpoint.hpp"
 #include "commands/commands.hpp"
+#include "commands/dry_run.hpp"
 #include "json_text.hpp"
 #include "progress.hpp"
 
@@ -22,6 +23,7 @@ constexpr std::size_t kSkippedShown = 10;
 struct Wanted {
   ConsolidateOptions options;
   ProgressForm progress;
+  bool dry_run;
 };
 
 std::string closing_line(const ConsolidateReport& report) {
@@ -62,7 +64,9 @@ std::vector<std::string> shortened(std::vector<std::string> lines) {
   return lines;
 }
 
-ConsolidateReport transfer(Context& context, const Wanted& wanted) {
+/// Calls the verb with what it is to say meanwhile.
+template <class Verb>
+auto call(Verb verb, Context& context, const Wanted& wanted) {
   auto options = wanted.options;
   ProgressDisplay display(context.speaks() ? wanted.progress : ProgressForm::none);
   if (wanted.progress != ProgressForm::none)
@@ -72,11 +76,22 @@ ConsolidateReport transfer(Context& context, const Wanted& wanted) {
     display.clear();
     say_error(context.out, context.flags.json, error);
   };
-  return consolidate(context.comm, posix_file_system(), options);
+  return verb(context.comm, posix_file_system(), options);
+}
+
+int run_dry(Context& context, const Wanted& wanted) {
+  const auto report = call(dry_run_consolidate, context, wanted);
+  return run_on_speaker(context, "printing the plan", [&](StandardOutput& out) {
+    say_notes(context, "warning", report.warnings);
+    say_notes(context, "skipped", shortened(report.skipped));
+    (context.flags.json ? print_dry_run_json : print_dry_run)(out, report);
+    return 0;
+  });
 }
 
 int run(Context& context, const Wanted& wanted) {
-  const auto report = transfer(context, wanted);
+  if (wanted.dry_run) return run_dry(context, wanted);
+  const auto report = call(consolidate, context, wanted);
   return run_on_speaker(context, "printing the result", [&](StandardOutput& out) {
     say_notes(context, "warning", report.warnings);
     say_notes(context, "skipped", shortened(report.skipped));
@@ -153,6 +168,7 @@ Action understand(const Grammar& grammar, const Parsed& parsed) {
   wanted.options.stall_timeout_s =
       number_option("--stall-timeout", parsed.text("stall-timeout"), 0, kLongestStallTimeout_s);
   wanted.progress = progress_form(parsed.text("progress"));
+  wanted.dry_run = parsed.options["dry-run"].as<bool>();
   return [wanted](Context& context) { return run(context, wanted); };
 }
 
@@ -192,6 +208,7 @@ Command consolidate_command() {
       "how long files may take to appear where they are needed")(
       "stall-timeout", word("SECONDS")->default_value("0"),
       "name a rank that makes no progress for so long, and abort (0: never)")(
+      "dry-run", flag(), "print what would be read and written, and make nothing")(
       "progress", word("WHEN")->default_value("auto"),
       "auto: a bar on a terminal; always: also lines every few seconds elsewhere; never");
   return {std::move(grammar), understand};

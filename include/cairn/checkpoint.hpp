@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "cairn/error.hpp"
 #include "cairn/metadata.hpp"
 #include "cairn/storage.hpp"
+#include "cairn/tensor.hpp"
 
 namespace cairn {
 
@@ -158,5 +160,48 @@ struct ConsolidateReport {
 /// the destination's name before it is whole (and durable, with sync); on failure every rank throws the same
 /// Error, the temporary is gone and an old output is untouched.
 ConsolidateReport consolidate(Communicator& comm, FileSystem& files, const ConsolidateOptions& options);
+
+/// A tensor or object that would be written.
+struct DryRunEntry {
+  std::string old_name, new_name;
+  bool is_tensor;
+  DType from, to;                   ///< of tensors: as stored, as written
+  std::vector<std::int64_t> shape;  ///< of tensors
+  std::uint64_t bytes;              ///< of a tensor as written, of an object as stored
+};
+
+struct DryRunOutput {
+  std::string path;
+  std::uint64_t bytes, free_bytes;  ///< of the file; in its directory, or the nearest one that exists
+  std::vector<DryRunEntry> entries;
+};
+
+/// A file of the source.
+struct DryRunFile {
+  std::string name;
+  std::uint64_t bytes;      ///< of the items in it that would be read
+  std::optional<int> rank;  ///< who reads it when rank 0 writes; else all ranks do
+};
+
+struct DryRunRank {
+  std::uint64_t read_bytes = 0, written_bytes = 0;  ///< payload
+  std::uint64_t measured_bytes = 0;
+  double measured_s = 0, predicted_s = 0;  ///< to read what was measured; the rank's whole share
+};
+
+struct DryRunReport {
+  std::vector<DryRunOutput> outputs;  ///< in the order of ConsolidateReport
+  std::vector<DryRunFile> files;
+  std::vector<DryRunRank> ranks;
+  bool gather = false;     ///< rank 0 writes
+  double seconds() const;  ///< the longest prediction of a rank
+  std::vector<std::string> skipped, warnings;
+};
+
+/// Collective. What consolidate() with these options would do. Refuses what that refuses before it reads a
+/// tensor byte, in the same way, and makes nothing: no directory, no temporary. The prediction is of reading
+/// only: each rank (rank 0 alone, when it writes) reads up to 32 MiB of its share, for about a second; what
+/// is in the page cache is read from there. The report is rank 0's; on other ranks it is empty.
+DryRunReport dry_run_consolidate(Communicator& comm, FileSystem& files, const ConsolidateOptions& options);
 
 }  // namespace cairn

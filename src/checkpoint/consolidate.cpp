@@ -13,6 +13,7 @@
 #include "checkpoint/consolidated_state.hpp"
 #include "checkpoint/consolidation_plan.hpp"
 #include "checkpoint/destination.hpp"
+#include "checkpoint/dry_run.hpp"
 #include "checkpoint/output_requests.hpp"
 #include "checkpoint/planned_outputs.hpp"
 #include "checkpoint/process_memory.hpp"
@@ -61,11 +62,7 @@ class Consolidation {
         source_files_(comm, watch_, options.max_memory) {}
 
   ConsolidateReport run() {
-    on_all_ranks("checking the options", comm_, [&] { check_options(); });
-    find_source_files();
-    watch_.enter(RunPhase::planning);
-    const Bytes message = source_files_.on_coordinator("preparing", [&] { return prepare(); });
-    everywhere("opening the output", [&] { open(message); });
+    plan();
     watch_.enter(RunPhase::copying);
     if (gather_)
       source_files_.run("copying", [&] { copy(); });
@@ -81,7 +78,31 @@ class Consolidation {
     return decode_consolidate_report(report);
   }
 
+  DryRunReport run_dry() {
+    dry_.emplace();
+    plan();
+    DryRunRank mine;
+    const auto measure = [&] { measure_reading(*source_, *planned_, owned_windows(), threads_, mine); };
+    if (gather_)
+      source_files_.run("measuring", measure);
+    else
+      everywhere("measuring", measure);
+    const auto ranks = comm_.gather(encode(mine), kRoot);
+    on_all_ranks("telling the plan", comm_, [&] {
+      if (is_root()) tell_ranks(ranks);
+    });
+    return std::move(*dry_);
+  }
+
  private:
+  void plan() {
+    on_all_ranks("checking the options", comm_, [&] { check_options(); });
+    find_source_files();
+    watch_.enter(RunPhase::planning);
+    const Bytes message = source_files_.on_coordinator("preparing", [&] { return prepare(); });
+    everywhere("opening the output", [&] { open(message); });
+  }
+
   void everywhere(std::string_view step, const std::function<void()>& body) {
     on_all_ranks(step, comm_, [&] { watch_.work(body); });
   }
@@ -178,6 +199,7 @@ class Consolidation {
     auto state = consolidate_state(*source_, chosen, options_, file, metadata_bytes);
     report_.warnings.insert(report_.warnings.end(), state.warnings.begin(), state.warnings.end());
     if (outputs_of_.empty()) report_.skipped = std::move(state.skipped);
+    if (dry_) tell_output(file, state, chosen);
     plan_.outputs.push_back({{},
                              zip::archive_name(file),
                              options_.alignment,
@@ -211,6 +233,7 @@ class Consolidation {
     }
     for (OutputOf& output : outputs_of_) want_objects(output, wanted);
     WantedRoom room;
+    if (dry_) return check_outputs(wanted, room);
     for (const auto& [path, size] : wanted) prepare_directory(files_, path, size, options_.overwrite, room);
     outputs_.emplace(AtomicOutputs::create(files_, wanted, options_.overwrite));
     for (std::size_t i = 0; i < plan_.outputs.size(); ++i)
@@ -243,13 +266,15 @@ class Consolidation {
       planned_.emplace(plan_, source_->catalog());
     }
     fit_threads(kBufferBytesPerThread + planned_->writer_bytes());
-    planned_->open(files_, options_.visibility_timeout_s);
+    if (!dry_) planned_->open(files_, options_.visibility_timeout_s);
   }
+
+  ByteRange owned_windows() const { return planned_->owned_windows(comm_.rank(), writing_ranks()); }
+  int writing_ranks() const { return gather_ ? 1 : comm_.size(); }
 
   void copy() {
     const Windows windows(planned_->window_layout().region(), kWindowBytes);
-    const ByteRange owned =
-        gather_ ? ByteRange{0, windows.count()} : windows.owned(comm_.rank(), comm_.size());
+    const ByteRange owned = owned_windows();
     watch_.begin_copying(
         owned.size() == 0 ? 0 : windows.at(owned.end - 1).end - windows.at(owned.begin).begin,
         planned_->window_layout().region().size());
@@ -276,6 +301,31 @@ class Consolidation {
     out.append(written);
     out.append(encode_pieces(share_.passed.read));
     return out.take();
+  }
+
+  // --- coordinator: a dry run -----------------------------------------------------------------------------
+  void tell_output(const std::string& file, const ConsolidatedState& state, const OutputCatalog* chosen) {
+    dry_->outputs.push_back({file, 0, 0, dry_run_entries(state.main, source_->catalog(), chosen)});
+    if (!state.unsafe_objects) return;
+    dry_->outputs.push_back(
+        {objects_path_for(file), 0, 0, dry_run_entries(*state.unsafe_objects, source_->catalog(), chosen)});
+  }
+
+  void check_outputs(const std::vector<AtomicOutputs::Wanted>& wanted, WantedRoom& room) {
+    for (const auto& [path, size] : wanted) {
+      const auto output = std::ranges::find(dry_->outputs, path, &DryRunOutput::path);
+      output->bytes = size;
+      output->free_bytes = check_directory(files_, path, size, options_.overwrite, room);
+    }
+    AtomicOutputs::check(files_, wanted, options_.overwrite);
+  }
+
+  void tell_ranks(const std::vector<Bytes>& measured) {
+    dry_->gather = gather_;
+    dry_->skipped = std::move(report_.skipped);
+    dry_->warnings = std::move(report_.warnings);
+    dry_->files = dry_run_files(source_->catalog(), dry_->outputs, source_files_.gathered());
+    dry_->ranks = dry_run_ranks(measured, *planned_, writing_ranks(), dry_->files);
   }
 
   // --- coordinator: the closing phase ---------------------------------------------------------------------
@@ -402,12 +452,23 @@ class Consolidation {
   std::vector<OutputOf> outputs_of_;  // as plan_.outputs
   std::optional<AtomicOutputs> outputs_;
   ConsolidateReport report_;
+  std::optional<DryRunReport> dry_;  // on all ranks: nothing is to be made
 };
 
 }  // namespace
 
 ConsolidateReport consolidate(Communicator& comm, FileSystem& files, const ConsolidateOptions& options) {
   return Consolidation(comm, files, options).run();
+}
+
+DryRunReport dry_run_consolidate(Communicator& comm, FileSystem& files, const ConsolidateOptions& options) {
+  return Consolidation(comm, files, options).run_dry();
+}
+
+double DryRunReport::seconds() const {
+  double longest = 0;
+  for (const DryRunRank& rank : ranks) longest = std::max(longest, rank.predicted_s);
+  return longest;
 }
 
 }  // namespace cairn

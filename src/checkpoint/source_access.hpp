@@ -27,6 +27,9 @@ class SourceAccess {
   /// which rank 0 and those ranks see at `directory`.
   void assign(const std::string& directory, std::vector<GatheredFile> gathered);
 
+  /// As assigned last.
+  const std::vector<GatheredFile>& gathered() const { return gathered_; }
+
   /// Rank 0: also with the files of others, during run(). Elsewhere the rank's own.
   FileSystem& files();
 
