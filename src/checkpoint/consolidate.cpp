@@ -61,6 +61,11 @@ class Consolidation {
         begin_(std::chrono::steady_clock::now()),
         source_files_(comm, watch_, options.max_memory) {}
 
+  template <class Body>
+  auto guarded(Body body) {
+    return watch_.guarded(body);
+  }
+
   ConsolidateReport run() {
     plan();
     watch_.enter(RunPhase::copying);
@@ -312,12 +317,15 @@ class Consolidation {
   }
 
   void check_outputs(const std::vector<AtomicOutputs::Wanted>& wanted, WantedRoom& room) {
+    std::vector<DryRunOutput*> outputs;  // as wanted
     for (const auto& [path, size] : wanted) {
-      const auto output = std::ranges::find(dry_->outputs, path, &DryRunOutput::path);
-      output->bytes = size;
-      output->free_bytes = check_directory(files_, path, size, options_.overwrite, room);
+      DryRunOutput& output = *std::ranges::find(dry_->outputs, path, &DryRunOutput::path);
+      output.bytes = size;
+      output.free_bytes = check_directory(files_, path, size, options_.overwrite, room);
+      outputs.push_back(&output);
     }
-    AtomicOutputs::check(files_, wanted, options_.overwrite);
+    const auto places = AtomicOutputs::check(files_, wanted, options_.overwrite);
+    for (std::size_t i = 0; i < places.size(); ++i) outputs[i]->path = places[i];
   }
 
   void tell_ranks(const std::vector<Bytes>& measured) {
@@ -458,11 +466,13 @@ class Consolidation {
 }  // namespace
 
 ConsolidateReport consolidate(Communicator& comm, FileSystem& files, const ConsolidateOptions& options) {
-  return Consolidation(comm, files, options).run();
+  Consolidation consolidation(comm, files, options);
+  return consolidation.guarded([&] { return consolidation.run(); });
 }
 
 DryRunReport dry_run_consolidate(Communicator& comm, FileSystem& files, const ConsolidateOptions& options) {
-  return Consolidation(comm, files, options).run_dry();
+  Consolidation consolidation(comm, files, options);
+  return consolidation.guarded([&] { return consolidation.run_dry(); });
 }
 
 double DryRunReport::seconds() const {

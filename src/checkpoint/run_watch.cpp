@@ -81,10 +81,10 @@ RunWatch::RunWatch(Communicator& comm, FileSystem& files, WatchOptions options)
   const std::uint64_t wishes = (options_.progress ? 1 : 0) | (is_watching() ? 2 : 0);
   const std::uint64_t wanted = agree(comm, wishes);
   if (wanted == 0) return;
-  if (comm.size() > 1) board_.emplace(comm, (wanted & 2) != 0);
+  if (comm.size() > 1) board_ = std::make_unique<ProgressBoard>(comm, (wanted & 2) != 0);
   others_.resize(static_cast<std::size_t>(comm.size()));
   if (is_watching()) {
-    judge_ = judge_for(comm.rank(), board_ ? &*board_ : nullptr, options_.stall_timeout_s);
+    judge_ = judge_for(comm.rank(), board_.get(), options_.stall_timeout_s);
   }
   attended_.emplace(static_cast<Attendant&>(*this));
 }
@@ -131,6 +131,7 @@ void RunWatch::begin_copying(std::uint64_t own_bytes, std::uint64_t all_bytes) {
   own_bytes_ = own_bytes;
   done_bytes_ = 0;
   ++round_;
+  is_copied_ = false;
   all_bytes_ = all_bytes;
   phase_ = RunPhase::copying;
 }
@@ -142,9 +143,8 @@ void RunWatch::moved(std::uint64_t done_bytes) {
 
 void RunWatch::end_copying() {
   done_bytes_ = own_bytes_.load();
-  if (all_bytes_ > 0 && comm_.rank() == 0 && options_.progress) {
-    options_.progress({all_bytes_, all_bytes_, to_string(phase_)});
-  }
+  is_copied_ = true;
+  show();
 }
 
 // --- while the thread waits -------------------------------------------------------------------------------
@@ -203,7 +203,7 @@ void RunWatch::count_steps() {
 void RunWatch::show() const {
   const std::uint64_t all = all_bytes_;
   if (!options_.progress || comm_.rank() != 0 || all == 0) return;
-  std::uint64_t done = done_bytes_;
+  std::uint64_t done = is_copied_ ? all : done_bytes_.load();
   for (const RankReport& report : others_) {
     if (report.round == round_) done += report.done_bytes;
   }

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -38,6 +39,19 @@ class RunWatch final : private Attendant {
   /// For operations of other kinds; null without a stall timeout.
   Activity* activity() { return is_watching() ? &activity_ : nullptr; }
 
+  /// The run. What is no Error is not agreed on: this rank leaves alone, and waits for nobody.
+  template <class Body>
+  auto guarded(Body body) {
+    try {
+      return body();
+    } catch (const Error&) {
+      throw;
+    } catch (...) {
+      [[maybe_unused]] const auto* left_as_it_is = board_.release();  // messages on their way use its buffers
+      throw;
+    }
+  }
+
   /// Work that talks to no rank. With a stall timeout it runs on another thread, so that this one answers.
   void work(const std::function<void()>& body);
 
@@ -68,13 +82,14 @@ class RunWatch final : private Attendant {
   const std::string host_;
   Activity activity_;
   std::optional<WatchedFileSystem> watched_files_;
-  std::optional<ProgressBoard> board_;
+  std::unique_ptr<ProgressBoard> board_;
   std::vector<RankReport> others_;  // by rank; rank 0 has all
   std::optional<StallJudge> judge_;
   double patient_s_ = 0;  // the judge's clock: it stands while this process does not run
   Clock::time_point attended_at_ = Clock::now();
 
   bool is_leaving_ = false;
+  std::atomic<bool> is_copied_{false};  // by all: what was heard of the others may be older
   std::atomic<RunPhase> phase_{RunPhase::planning};
   std::atomic<std::uint32_t> round_{0};  // of copying
   std::atomic<std::uint64_t> done_bytes_{0}, own_bytes_{0}, all_bytes_{0};

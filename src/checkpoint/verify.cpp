@@ -34,6 +34,11 @@ class Verification {
         options_(options),
         begin_(std::chrono::steady_clock::now()) {}
 
+  template <class Body>
+  auto guarded(Body body) {
+    return watch_.guarded(body);
+  }
+
   VerifyReport run() {
     on_all_ranks("checking the options", comm_, [&] { choose_threads(); });
     const Bytes count = on_root("looking for checkpoints", comm_, kRoot, [&] { return locate(); });
@@ -177,7 +182,8 @@ class Verification {
 }  // namespace
 
 VerifyReport verify(Communicator& comm, FileSystem& files, const VerifyOptions& options) {
-  return Verification(comm, files, options).run();
+  Verification verification(comm, files, options);
+  return verification.guarded([&] { return verification.run(); });
 }
 
 }  // namespace cairn

@@ -29,7 +29,8 @@ std::string resolve_ahead(FileSystem& files, const std::filesystem::path& path) 
 
 }  // namespace
 
-void AtomicOutputs::check(FileSystem& files, const std::vector<Wanted>& wanted, bool overwrite) {
+std::vector<std::string> AtomicOutputs::check(FileSystem& files, const std::vector<Wanted>& wanted,
+                                              bool overwrite) {
   std::vector<std::string> places;
   for (const auto& [path, size] : wanted) {
     places.push_back(resolve_ahead(files, path));
@@ -37,6 +38,7 @@ void AtomicOutputs::check(FileSystem& files, const std::vector<Wanted>& wanted, 
       fail_doubled(places.back());
     AtomicOutput::check(files, places.back(), overwrite);
   }
+  return places;
 }
 
 AtomicOutputs AtomicOutputs::create(FileSystem& files, const std::vector<Wanted>& wanted, bool overwrite) {
