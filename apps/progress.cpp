@@ -28,16 +28,16 @@ std::string remaining(double seconds) {
   return fmt::format("{}:{:02} h", whole / 3600, whole / 60 % 60);
 }
 
-std::string figures(const Progress& progress, double seconds, int ranks) {
+std::string figures(const Progress& progress, double rate) {
   auto text = fmt::format("{:3.0f} %  {} of {}", 100 * share(progress), human_bytes(progress.done_bytes),
                           human_bytes(progress.total_bytes));
-  const double rate = seconds > 0 ? static_cast<double>(progress.done_bytes) / seconds : 0;
+  if (progress.phase != "copying") return text + fmt::format("  {}", progress.phase);
   if (rate > 0) {
     const auto left = progress.total_bytes - std::min(progress.done_bytes, progress.total_bytes);
     text += fmt::format("  {}/s  ETA {}", human_bytes(static_cast<std::uint64_t>(rate)),
                         remaining(static_cast<double>(left) / rate));
   }
-  return ranks > 1 ? text + fmt::format("  (rank 0 of {})", ranks) : text;
+  return text;
 }
 
 void write_error_stream(const std::string& text) {
@@ -55,15 +55,31 @@ ProgressForm progress_form(const std::string& choice) {
   return choice == "always" ? ProgressForm::lines : ProgressForm::none;
 }
 
-ProgressDisplay::ProgressDisplay(ProgressForm form, int ranks) : form_(form), ranks_(ranks) {}
+ProgressDisplay::ProgressDisplay(ProgressForm form) : form_(form) {}
 
-ProgressDisplay::~ProgressDisplay() {
+ProgressDisplay::~ProgressDisplay() { clear(); }
+
+void ProgressDisplay::clear() {
   if (drawn_) write_error_stream("\r\x1b[K");
+  drawn_ = false;
+}
+
+// Bytes a second since the first were seen: neither planning nor what an earlier run has done count. Fewer
+// bytes than before are another round.
+double ProgressDisplay::rate(const Progress& progress) {
+  if (!begun_ || progress.done_bytes < last_bytes_) {
+    begun_ = true;
+    begin_ = Clock::now();
+    begin_bytes_ = progress.done_bytes;
+  }
+  last_bytes_ = progress.done_bytes;
+  const double seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
+  return seconds > 0 ? static_cast<double>(progress.done_bytes - begin_bytes_) / seconds : 0;
 }
 
 void ProgressDisplay::show(const Progress& progress) {
   const auto now = Clock::now();
-  const auto text = figures(progress, std::chrono::duration<double>(now - begin_).count(), ranks_);
+  const auto text = figures(progress, rate(progress));
   if (form_ == ProgressForm::bar) {
     const auto filled = static_cast<std::size_t>(share(progress) * kBarWidth);
     write_error_stream(fmt::format("\r[{:<{}}] {}\x1b[K", std::string(filled, '#'), kBarWidth, text));

@@ -17,20 +17,24 @@ ProgressForm progress_form(const std::string& choice);
 /// thread at a time.
 class ProgressDisplay {
  public:
-  ProgressDisplay(ProgressForm form, int ranks);
+  explicit ProgressDisplay(ProgressForm form);
   ~ProgressDisplay();
   ProgressDisplay(const ProgressDisplay&) = delete;
   ProgressDisplay& operator=(const ProgressDisplay&) = delete;
 
   void show(const Progress& progress);
+  /// Takes the bar away: something else is to be said.
+  void clear();
 
  private:
   using Clock = std::chrono::steady_clock;
 
+  double rate(const Progress& progress);
+
   ProgressForm form_;
-  int ranks_;
   Clock::time_point begin_ = Clock::now(), last_line_ = begin_;
-  bool drawn_ = false;
+  std::uint64_t begin_bytes_ = 0, last_bytes_ = 0;
+  bool begun_ = false, drawn_ = false;
 };
 
 }  // namespace cairn

@@ -206,6 +206,24 @@ TEST(Gather, AShardThatNobodySeesIsNamedWithWhatIsInIt) {
   }
 }
 
+// Rank 0 does not wait in silence.
+TEST(Gather, WhatIsWaitedForIsSaidAfterSomeSeconds) {
+  if (world().size() == 1) return;
+  const NodeLocalCheckpoint checkpoint;
+  const auto usual = checkpoint.hidden(world().rank());
+  PrivateFileSystem files(posix_file_system(),
+                          [&](const std::string& path) { return path.ends_with(shard(1)) || usual(path); });
+  auto options = checkpoint.options();
+  options.visibility_timeout_s = 6;
+  std::vector<std::string> notes;
+  options.note = [&](const std::string& note) { notes.push_back(note); };
+  failure_of([&] { consolidate(world(), files, options); });
+  EXPECT_EQ(notes.size(), world().rank() == 0 ? 1u : 0u);
+  if (world().rank() == 0) {
+    EXPECT_TRUE(mentions(notes, "__1_0.distcp: no rank sees it"));
+  }
+}
+
 TEST(Gather, SizesThatDifferBetweenRanksAreNamed) {
   if (world().size() == 1) return;
   const NodeLocalCheckpoint checkpoint;
@@ -237,6 +255,7 @@ TEST(Gather, ShardsThatAppearLateAreWaitedFor) {
   });
   auto options = checkpoint.options();
   options.visibility_timeout_s = 30;
+  options.stall_timeout_s = 3600;
   consolidate(world(), files, options);
   if (world().rank() == 0) {
     EXPECT_TRUE(checkpoint.output() == checkpoint.solo_output());

@@ -9,6 +9,7 @@
 #include "base/text.hpp"
 #include "cairn/checkpoint.hpp"
 #include "commands/commands.hpp"
+#include "commands/dry_run.hpp"
 #include "json_text.hpp"
 #include "progress.hpp"
 
@@ -16,12 +17,13 @@ namespace cairn {
 namespace {
 
 constexpr int kMostThreads = 64;
-constexpr int kLongestVisibilityTimeout_s = 86400;
+constexpr int kLongestVisibilityTimeout_s = 86400, kLongestStallTimeout_s = 604800;
 constexpr std::size_t kSkippedShown = 10;
 
 struct Wanted {
   ConsolidateOptions options;
   ProgressForm progress;
+  bool dry_run;
 };
 
 std::string closing_line(const ConsolidateReport& report) {
@@ -62,15 +64,34 @@ std::vector<std::string> shortened(std::vector<std::string> lines) {
   return lines;
 }
 
-ConsolidateReport transfer(Context& context, const Wanted& wanted) {
+/// Calls the verb with what it is to say meanwhile.
+template <class Verb>
+auto call(Verb verb, Context& context, const Wanted& wanted) {
   auto options = wanted.options;
-  ProgressDisplay display(context.speaks() ? wanted.progress : ProgressForm::none, context.comm.size());
-  options.progress = [&](const Progress& progress) { display.show(progress); };
-  return consolidate(context.comm, posix_file_system(), options);
+  ProgressDisplay display(context.speaks() ? wanted.progress : ProgressForm::none);
+  if (wanted.progress != ProgressForm::none)
+    options.progress = [&](const Progress& progress) { display.show(progress); };
+  options.note = [&](const std::string& text) { say_notes(context, "note", {text}); };
+  options.stalled = [&](const Error& error) {
+    display.clear();
+    say_error(context.out, context.flags.json, error);
+  };
+  return verb(context.comm, posix_file_system(), options);
+}
+
+int run_dry(Context& context, const Wanted& wanted) {
+  const auto report = call(dry_run_consolidate, context, wanted);
+  return run_on_speaker(context, "printing the plan", [&](StandardOutput& out) {
+    say_notes(context, "warning", report.warnings);
+    say_notes(context, "skipped", shortened(report.skipped));
+    (context.flags.json ? print_dry_run_json : print_dry_run)(out, report);
+    return 0;
+  });
 }
 
 int run(Context& context, const Wanted& wanted) {
-  const auto report = transfer(context, wanted);
+  if (wanted.dry_run) return run_dry(context, wanted);
+  const auto report = call(consolidate, context, wanted);
   return run_on_speaker(context, "printing the result", [&](StandardOutput& out) {
     say_notes(context, "warning", report.warnings);
     say_notes(context, "skipped", shortened(report.skipped));
@@ -144,7 +165,10 @@ Action understand(const Grammar& grammar, const Parsed& parsed) {
   }
   wanted.options.visibility_timeout_s = number_option(
       "--visibility-timeout", parsed.text("visibility-timeout"), 0, kLongestVisibilityTimeout_s);
+  wanted.options.stall_timeout_s =
+      number_option("--stall-timeout", parsed.text("stall-timeout"), 0, kLongestStallTimeout_s);
   wanted.progress = progress_form(parsed.text("progress"));
+  wanted.dry_run = parsed.options["dry-run"].as<bool>();
   return [wanted](Context& context) { return run(context, wanted); };
 }
 
@@ -182,6 +206,9 @@ Command consolidate_command() {
       "gather when some rank does not see a shard")(
       "visibility-timeout", word("SECONDS")->default_value("30"),
       "how long files may take to appear where they are needed")(
+      "stall-timeout", word("SECONDS")->default_value("0"),
+      "name a rank that makes no progress for so long, and abort (0: never)")(
+      "dry-run", flag(), "print what would be read and written, and make nothing")(
       "progress", word("WHEN")->default_value("auto"),
       "auto: a bar on a terminal; always: also lines every few seconds elsewhere; never");
   return {std::move(grammar), understand};

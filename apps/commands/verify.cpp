@@ -82,8 +82,9 @@ void say_what_was_left_out(Context& context, VerifyReport& report, bool metadata
 
 VerifyReport check(Context& context, const Wanted& wanted) {
   auto options = wanted.options;
-  ProgressDisplay display(context.speaks() ? wanted.progress : ProgressForm::none, context.comm.size());
-  options.progress = [&](const Progress& progress) { display.show(progress); };
+  ProgressDisplay display(context.speaks() ? wanted.progress : ProgressForm::none);
+  if (wanted.progress != ProgressForm::none)
+    options.progress = [&](const Progress& progress) { display.show(progress); };
   return verify(context.comm, posix_file_system(), options);
 }
 

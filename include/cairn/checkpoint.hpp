@@ -4,12 +4,16 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cairn/communicator.hpp"
+#include "cairn/error.hpp"
 #include "cairn/metadata.hpp"
 #include "cairn/storage.hpp"
+#include "cairn/tensor.hpp"
 
 namespace cairn {
 
@@ -25,10 +29,11 @@ struct Listing {
 /// reported together in one corrupt error.
 Listing list_checkpoint(FileSystem& files, const std::string& path);
 
-/// Bytes moved so far by this rank, of the bytes this rank has to move. Called from one thread, a few times a
-/// second at most.
+/// Bytes that all ranks have moved so far, as far as rank 0 knows, of those that all have to move. Rank 0 is
+/// told, a few times a second at most, on the thread that called the verb.
 struct Progress {
   std::uint64_t done_bytes, total_bytes;
+  std::string_view phase;  ///< "copying", then "syncing", "publishing"
 };
 
 struct VerifyOptions {
@@ -119,7 +124,16 @@ struct ConsolidateOptions {
   double visibility_timeout_s = 30;
   bool verify_source =
       true;  ///< compare the stored CRCs of items that this job reads completely (not with kernel)
-  std::function<void(const Progress&)> progress;
+  std::function<void(const Progress&)> progress;  ///< may be empty on some ranks
+  /// On rank 0: what cannot wait for the report, such as files that are waited for. May be empty.
+  std::function<void(const std::string&)> note;
+  /// A rank that does not get on for so long ends the job: some other rank, or itself, calls `stalled` with
+  /// an Error that names it and its phase, rank 0 removes the temporaries, and the communicator is aborted
+  /// with status 1 (a world of one: the process ends). 0: never. Getting on is the end of a file operation,
+  /// computing, or, while bytes are made durable, pages that the kernel writes back. Time in which the
+  /// observer itself does not run does not count. With it, work runs on a thread of its own.
+  double stall_timeout_s = 0;
+  std::function<void(const Error&)> stalled;
 };
 
 struct OutputReport {
@@ -146,5 +160,48 @@ struct ConsolidateReport {
 /// the destination's name before it is whole (and durable, with sync); on failure every rank throws the same
 /// Error, the temporary is gone and an old output is untouched.
 ConsolidateReport consolidate(Communicator& comm, FileSystem& files, const ConsolidateOptions& options);
+
+/// A tensor or object that would be written.
+struct DryRunEntry {
+  std::string old_name, new_name;
+  bool is_tensor;
+  DType from, to;                   ///< of tensors: as stored, as written
+  std::vector<std::int64_t> shape;  ///< of tensors
+  std::uint64_t bytes;              ///< of a tensor as written, of an object as stored
+};
+
+struct DryRunOutput {
+  std::string path;
+  std::uint64_t bytes, free_bytes;  ///< of the file; in its directory, or the nearest one that exists
+  std::vector<DryRunEntry> entries;
+};
+
+/// A file of the source.
+struct DryRunFile {
+  std::string name;
+  std::uint64_t bytes;      ///< of the items in it that would be read
+  std::optional<int> rank;  ///< who reads it when rank 0 writes; else all ranks do
+};
+
+struct DryRunRank {
+  std::uint64_t read_bytes = 0, written_bytes = 0;  ///< payload
+  std::uint64_t measured_bytes = 0;
+  double measured_s = 0, predicted_s = 0;  ///< to read what was measured; the rank's whole share
+};
+
+struct DryRunReport {
+  std::vector<DryRunOutput> outputs;  ///< in the order of ConsolidateReport
+  std::vector<DryRunFile> files;
+  std::vector<DryRunRank> ranks;
+  bool gather = false;     ///< rank 0 writes
+  double seconds() const;  ///< the longest prediction of a rank
+  std::vector<std::string> skipped, warnings;
+};
+
+/// Collective. What consolidate() with these options would do. Refuses what that refuses before it reads a
+/// tensor byte, in the same way, and makes nothing: no directory, no temporary. The prediction is of reading
+/// only: each rank (rank 0 alone, when it writes) reads up to 32 MiB of its share, for about a second; what
+/// is in the page cache is read from there. The report is rank 0's; on other ranks it is empty.
+DryRunReport dry_run_consolidate(Communicator& comm, FileSystem& files, const ConsolidateOptions& options);
 
 }  // namespace cairn

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <chrono>
 #include <optional>
@@ -14,9 +13,11 @@
 #include "checkpoint/consolidated_state.hpp"
 #include "checkpoint/consolidation_plan.hpp"
 #include "checkpoint/destination.hpp"
+#include "checkpoint/dry_run.hpp"
 #include "checkpoint/output_requests.hpp"
 #include "checkpoint/planned_outputs.hpp"
 #include "checkpoint/process_memory.hpp"
+#include "checkpoint/run_watch.hpp"
 #include "checkpoint/small_file.hpp"
 #include "checkpoint/source_access.hpp"
 #include "checkpoint/visibility.hpp"
@@ -54,28 +55,63 @@ class Consolidation {
  public:
   Consolidation(Communicator& comm, FileSystem& files, const ConsolidateOptions& options)
       : comm_(comm),
-        files_(files),
+        watch_(comm, files, {options.progress, options.stall_timeout_s, options.stalled}),
+        files_(watch_.files()),
         options_(options),
         begin_(std::chrono::steady_clock::now()),
-        source_files_(comm, files, options.max_memory) {}
+        source_files_(comm, watch_, options.max_memory) {}
+
+  template <class Body>
+  auto guarded(Body body) {
+    return watch_.guarded(body);
+  }
 
   ConsolidateReport run() {
-    on_all_ranks("checking the options", comm_, [&] { check_options(); });
-    find_source_files();
-    const Bytes message = source_files_.on_coordinator("preparing", [&] { return prepare(); });
-    on_all_ranks("opening the output", comm_, [&] { open(message); });
+    plan();
+    watch_.enter(RunPhase::copying);
     if (gather_)
-      source_files_.run(
-          "copying", [&] { copy(); }, [&] { show_progress(); });
+      source_files_.run("copying", [&] { copy(); });
     else
-      on_all_ranks("copying", comm_, [&] { copy(); });
-    on_all_ranks("writing out", comm_, [&] { close(); });
+      everywhere("copying", [&] { copy(); });
+    watch_.end_copying();
+    watch_.enter(RunPhase::syncing);
+    everywhere("writing out", [&] { close(); });
+    watch_.enter(RunPhase::publishing);
     const auto shares = comm_.gather(encode_share(), kRoot);
     const Bytes report = source_files_.on_coordinator("publishing", [&] { return publish(shares); });
+    watch_.enter(RunPhase::leaving);
     return decode_consolidate_report(report);
   }
 
+  DryRunReport run_dry() {
+    dry_.emplace();
+    plan();
+    DryRunRank mine;
+    const auto measure = [&] { measure_reading(*source_, *planned_, owned_windows(), threads_, mine); };
+    if (gather_)
+      source_files_.run("measuring", measure);
+    else
+      everywhere("measuring", measure);
+    const auto ranks = comm_.gather(encode(mine), kRoot);
+    on_all_ranks("telling the plan", comm_, [&] {
+      if (is_root()) tell_ranks(ranks);
+    });
+    return std::move(*dry_);
+  }
+
  private:
+  void plan() {
+    on_all_ranks("checking the options", comm_, [&] { check_options(); });
+    find_source_files();
+    watch_.enter(RunPhase::planning);
+    const Bytes message = source_files_.on_coordinator("preparing", [&] { return prepare(); });
+    everywhere("opening the output", [&] { open(message); });
+  }
+
+  void everywhere(std::string_view step, const std::function<void()>& body) {
+    on_all_ranks(step, comm_, [&] { watch_.work(body); });
+  }
+
   bool is_root() const { return comm_.rank() == kRoot; }
   bool by_kernel() const { return options_.copy == CopyMode::kernel; }
   bool verify_source() const { return options_.verify_source && !by_kernel(); }
@@ -112,12 +148,14 @@ class Consolidation {
 
   // --- all ranks: where the source is, and who reads it ----------------------------------------------------
   void find_source_files() {
-    const SourceSite site = find_source(comm_, files_, options_.source);
+    const SourceSite site = find_source(comm_, watch_, options_.source);
     plan_.directory = site.directory;
     source_files_.assign(site.directory, {site.metadata});
     source_files_.run("reading the metadata", [&] { read_metadata(); });
-    ShardSites sites = find_shards(comm_, files_, &metadata_.catalog,
-                                   {site.directory, options_.write, options_.visibility_timeout_s});
+    watch_.enter(RunPhase::looking);
+    ShardSites sites =
+        find_shards(comm_, watch_, &metadata_.catalog,
+                    {site.directory, options_.write, options_.visibility_timeout_s, options_.note});
     gather_ = sites.gather;
     source_files_.assign(site.directory, gather_ ? std::move(sites.files) : std::vector<GatheredFile>());
     for (const auto& note : {site.note, sites.note}) {
@@ -166,6 +204,7 @@ class Consolidation {
     auto state = consolidate_state(*source_, chosen, options_, file, metadata_bytes);
     report_.warnings.insert(report_.warnings.end(), state.warnings.begin(), state.warnings.end());
     if (outputs_of_.empty()) report_.skipped = std::move(state.skipped);
+    if (dry_) tell_output(file, state, chosen);
     plan_.outputs.push_back({{},
                              zip::archive_name(file),
                              options_.alignment,
@@ -199,6 +238,7 @@ class Consolidation {
     }
     for (OutputOf& output : outputs_of_) want_objects(output, wanted);
     WantedRoom room;
+    if (dry_) return check_outputs(wanted, room);
     for (const auto& [path, size] : wanted) prepare_directory(files_, path, size, options_.overwrite, room);
     outputs_.emplace(AtomicOutputs::create(files_, wanted, options_.overwrite));
     for (std::size_t i = 0; i < plan_.outputs.size(); ++i)
@@ -231,28 +271,23 @@ class Consolidation {
       planned_.emplace(plan_, source_->catalog());
     }
     fit_threads(kBufferBytesPerThread + planned_->writer_bytes());
-    planned_->open(files_, options_.visibility_timeout_s);
+    if (!dry_) planned_->open(files_, options_.visibility_timeout_s);
   }
+
+  ByteRange owned_windows() const { return planned_->owned_windows(comm_.rank(), writing_ranks()); }
+  int writing_ranks() const { return gather_ ? 1 : comm_.size(); }
 
   void copy() {
     const Windows windows(planned_->window_layout().region(), kWindowBytes);
-    const ByteRange owned =
-        gather_ ? ByteRange{0, windows.count()} : windows.owned(comm_.rank(), comm_.size());
-    total_bytes_ = owned.size() == 0 ? 0 : windows.at(owned.end - 1).end - windows.at(owned.begin).begin;
+    const ByteRange owned = owned_windows();
+    watch_.begin_copying(
+        owned.size() == 0 ? 0 : windows.at(owned.end - 1).end - windows.at(owned.begin).begin,
+        planned_->window_layout().region().size());
     TransferOptions transfer_options{
         threads_, verify_source(), by_kernel() ? &planned_->file(0) : nullptr, {}};
-    transfer_options.progress = [&](std::uint64_t done) {
-      done_bytes_ = done;
-      if (!gather_) show_progress();
-    };
+    transfer_options.progress = [&](std::uint64_t done) { watch_.moved(done); };
     share_.passed = transfer(*source_, planned_->window_layout(), planned_->contents(), windows, owned,
                              planned_->make_writer(), transfer_options);
-    done_bytes_ = total_bytes_.load();
-    if (!gather_) show_progress();
-  }
-
-  void show_progress() const {
-    if (options_.progress) options_.progress({done_bytes_, total_bytes_});
   }
 
   void close() {
@@ -271,6 +306,34 @@ class Consolidation {
     out.append(written);
     out.append(encode_pieces(share_.passed.read));
     return out.take();
+  }
+
+  // --- coordinator: a dry run -----------------------------------------------------------------------------
+  void tell_output(const std::string& file, const ConsolidatedState& state, const OutputCatalog* chosen) {
+    dry_->outputs.push_back({file, 0, 0, dry_run_entries(state.main, source_->catalog(), chosen)});
+    if (!state.unsafe_objects) return;
+    dry_->outputs.push_back(
+        {objects_path_for(file), 0, 0, dry_run_entries(*state.unsafe_objects, source_->catalog(), chosen)});
+  }
+
+  void check_outputs(const std::vector<AtomicOutputs::Wanted>& wanted, WantedRoom& room) {
+    std::vector<DryRunOutput*> outputs;  // as wanted
+    for (const auto& [path, size] : wanted) {
+      DryRunOutput& output = *std::ranges::find(dry_->outputs, path, &DryRunOutput::path);
+      output.bytes = size;
+      output.free_bytes = check_directory(files_, path, size, options_.overwrite, room);
+      outputs.push_back(&output);
+    }
+    const auto places = AtomicOutputs::check(files_, wanted, options_.overwrite);
+    for (std::size_t i = 0; i < places.size(); ++i) outputs[i]->path = places[i];
+  }
+
+  void tell_ranks(const std::vector<Bytes>& measured) {
+    dry_->gather = gather_;
+    dry_->skipped = std::move(report_.skipped);
+    dry_->warnings = std::move(report_.warnings);
+    dry_->files = dry_run_files(source_->catalog(), dry_->outputs, source_files_.gathered());
+    dry_->ranks = dry_run_ranks(measured, *planned_, writing_ranks(), dry_->files);
   }
 
   // --- coordinator: the closing phase ---------------------------------------------------------------------
@@ -377,13 +440,13 @@ class Consolidation {
   }
 
   Communicator& comm_;
+  RunWatch watch_;  // before all that it watches
   FileSystem& files_;
   const ConsolidateOptions& options_;
   const std::chrono::steady_clock::time_point begin_;
   int threads_ = 1;
   SourceAccess source_files_;
   bool gather_ = false;
-  std::atomic<std::uint64_t> done_bytes_{0}, total_bytes_{0};  // of this rank
 
   ConsolidationPlan plan_;
   std::optional<dcp::DirectorySource> source_;
@@ -397,12 +460,25 @@ class Consolidation {
   std::vector<OutputOf> outputs_of_;  // as plan_.outputs
   std::optional<AtomicOutputs> outputs_;
   ConsolidateReport report_;
+  std::optional<DryRunReport> dry_;  // on all ranks: nothing is to be made
 };
 
 }  // namespace
 
 ConsolidateReport consolidate(Communicator& comm, FileSystem& files, const ConsolidateOptions& options) {
-  return Consolidation(comm, files, options).run();
+  Consolidation consolidation(comm, files, options);
+  return consolidation.guarded([&] { return consolidation.run(); });
+}
+
+DryRunReport dry_run_consolidate(Communicator& comm, FileSystem& files, const ConsolidateOptions& options) {
+  Consolidation consolidation(comm, files, options);
+  return consolidation.guarded([&] { return consolidation.run_dry(); });
+}
+
+double DryRunReport::seconds() const {
+  double longest = 0;
+  for (const DryRunRank& rank : ranks) longest = std::max(longest, rank.predicted_s);
+  return longest;
 }
 
 }  // namespace cairn

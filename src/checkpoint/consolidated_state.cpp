@@ -71,6 +71,7 @@ class StateMaker {
     made.tensors =
         static_cast<std::uint64_t>(std::ranges::count_if(made.storages, &RecordContent::is_tensor));
     made.objects = shape.entries.size() - made.tensors;
+    made.entries = shape.entries;
     if (chosen_ == nullptr) return made;
     for (RecordContent& content : made.storages) {
       if (content.is_tensor) content.tensor = chosen_->tensors[content.tensor];

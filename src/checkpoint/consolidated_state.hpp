@@ -19,6 +19,7 @@ std::string objects_path_for(const std::string& file);
 /// One file: its pickle with the records it refers to, and what is in it.
 struct FileState : torch_file::StatePickle {
   std::uint64_t tensors = 0, objects = 0;
+  std::vector<std::uint32_t> entries;  ///< of its catalogue
 };
 
 struct ConsolidatedState {

@@ -73,8 +73,14 @@ std::string choose_destination(FileSystem& files, const std::string& source, con
 
 void prepare_directory(FileSystem& files, const std::string& file, std::uint64_t bytes, bool overwrite,
                        WantedRoom& wanted) {
-  const std::string directory = parent_of(files.status(file) ? files.resolve(file) : file);
-  files.make_directories(directory);
+  files.make_directories(parent_of(files.status(file) ? files.resolve(file) : file));
+  check_directory(files, file, bytes, overwrite, wanted);
+}
+
+std::uint64_t check_directory(FileSystem& files, const std::string& file, std::uint64_t bytes, bool overwrite,
+                              WantedRoom& wanted) {
+  std::string directory = parent_of(files.status(file) ? files.resolve(file) : file);
+  if (!files.status(directory)) directory = existing_ancestor(files, directory);
   if (!files.writable_directory(directory)) {
     fail(ErrorKind::io, "{}: no permission to write in this directory, or a read-only file system",
          escape_name(directory));
@@ -88,6 +94,7 @@ void prepare_directory(FileSystem& files, const std::string& file, std::uint64_t
     fail(ErrorKind::io, "{}: disk full: the output needs {} bytes, {} are free", escape_name(directory),
          needed, room);
   }
+  return room;
 }
 
 }  // namespace cairn

@@ -23,9 +23,12 @@ std::string choose_destination(FileSystem& files, const std::string& source, con
 /// Bytes that outputs need, by the device they go to.
 using WantedRoom = std::map<std::uint64_t, std::uint64_t>;
 
-/// Makes missing parent directories, then refuses (io) a directory that cannot be written to or whose device
-/// has less room than `bytes` and those `wanted` before; an unlocked leftover that will be discarded counts
-/// as room.
+/// Refuses (io) a directory that cannot be written to or whose device has less room than `bytes` and those
+/// `wanted` before; an unlocked leftover that will be discarded counts as room. prepare_directory makes
+/// missing parent directories first; check_directory makes nothing and asks the nearest one that exists.
+/// Returns the free bytes.
+std::uint64_t check_directory(FileSystem& files, const std::string& file, std::uint64_t bytes, bool overwrite,
+                              WantedRoom& wanted);
 void prepare_directory(FileSystem& files, const std::string& file, std::uint64_t bytes, bool overwrite,
                        WantedRoom& wanted);
 

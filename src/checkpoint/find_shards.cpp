@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::uint64_t kUnseen = ~std::uint64_t{0};
 constexpr std::size_t kShown = 8;
-constexpr std::chrono::milliseconds kFirstPause(20), kLongestPause(1000);
+constexpr std::chrono::milliseconds kFirstPause(20), kLongestPause(1000), kSilence(3000);
 
 std::string host_name() {
   std::array<char, 256> name{};
@@ -121,6 +121,18 @@ class Judge {
       refuse(file);
     }
     return decide();
+  }
+
+  // After judge() has said to look again.
+  std::string what_is_awaited() const {
+    std::uint32_t first = 0, count = 0;
+    for (std::uint32_t file = 0; file < needed_.size(); ++file) {
+      if (!is_settled(file) && ++count == 1) first = file;
+    }
+    const bool is_seen = !ranks_that(true, first).empty();
+    return fmt::format("waiting for {}{}: {}, for {:.0f} s at most (--visibility-timeout)", path(first),
+                       count > 1 ? fmt::format(" and {} more shards", count - 1) : "",
+                       is_seen ? "not all ranks see it whole" : "no rank sees it", search_.timeout_s);
   }
 
  private:
@@ -262,7 +274,7 @@ ShardSites decode_sites(const Bytes& bytes, const std::vector<std::string>& name
 
 }  // namespace
 
-ShardSites find_shards(Communicator& comm, FileSystem& files, const Catalog* catalog,
+ShardSites find_shards(Communicator& comm, RunWatch& watch, const Catalog* catalog,
                        const ShardSearch& search) {
   constexpr auto step = "looking for the shards";
   if (comm.size() == 1) return {};
@@ -276,13 +288,19 @@ ShardSites find_shards(Communicator& comm, FileSystem& files, const Catalog* cat
   on_all_ranks(step, comm, [&] { names = decode_names(named); });
 
   std::optional<ShardSites> sites;
+  bool is_noted = false;
   for (auto pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
     Bytes mine;
-    on_all_ranks(step, comm, [&] { mine = look(files, search.directory, names); });
+    on_all_ranks(step, comm,
+                 [&] { watch.work([&] { mine = look(watch.files(), search.directory, names); }); });
     const auto seen = comm.gather(mine, 0);
     const Bytes verdict = on_root(step, comm, 0, [&] {
       const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
       sites = judge->judge(seen, waited.count() >= search.timeout_s);
+      if (!sites && search.note && !is_noted && waited > kSilence) {
+        search.note(judge->what_is_awaited());
+        is_noted = true;
+      }
       return encode(sites);
     });
     if (!verdict.empty()) return comm.rank() == 0 ? *sites : decode_sites(verdict, names);

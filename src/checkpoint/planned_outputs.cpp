@@ -36,6 +36,36 @@ const std::vector<RecordContent>& PlannedOutputs::contents() const {
   return fan_ ? fan_->contents() : plan_.outputs[0].contents;
 }
 
+ByteRange PlannedOutputs::owned_windows(int rank, int writing_ranks) const {
+  if (rank >= writing_ranks) return {};
+  return Windows(window_layout().region(), kWindowBytes).owned(rank, writing_ranks);
+}
+
+PlannedOutputs::Moved PlannedOutputs::moved_by(ByteRange owned) const {
+  const OutputLayout& layout = window_layout();
+  Moved moved;
+  if (owned.size() == 0) return moved;
+  const Windows windows(layout.region(), kWindowBytes);
+  const ByteRange range{windows.at(owned.begin).begin, windows.at(owned.end - 1).end};
+  for (auto record = layout.record_at(range.begin); record < layout.record_count(); ++record) {
+    const ByteRange payload = layout.payload(record);
+    if (payload.begin >= range.end) break;
+    const auto begin = std::max(payload.begin, range.begin), end = std::min(payload.end, range.end);
+    if (begin >= end) continue;
+    moved.read_bytes += end - begin;
+    if (!fan_) {
+      moved.written_bytes += end - begin;
+      continue;
+    }
+    const double part = static_cast<double>(end - begin) / static_cast<double>(payload.size());
+    for (const auto& target : fan_->targets(record)) {
+      const auto bytes = plan_.outputs[target.output].contents[target.record].bytes;
+      moved.written_bytes += static_cast<std::uint64_t>(part * static_cast<double>(bytes) + 0.5);
+    }
+  }
+  return moved;
+}
+
 void PlannedOutputs::open(FileSystem& files, double timeout_s) {
   for (const OutputPlan& output : plan_.outputs)
     files_.push_back(open_write_late(files, output.temporary_path, timeout_s));

@@ -27,6 +27,15 @@ class PlannedOutputs {
   /// Of one thread's buffers beside those of the transfer, in bytes.
   std::uint64_t writer_bytes() const { return fan_ ? layouts_.size() * kFanBytes : 0; }
 
+  /// The windows [begin, end) of a rank; ranks from `writing_ranks` on have none.
+  ByteRange owned_windows(int rank, int writing_ranks) const;
+
+  struct Moved {
+    std::uint64_t read_bytes = 0, written_bytes = 0;  ///< payload
+  };
+  /// What windows [begin, end) move.
+  Moved moved_by(ByteRange owned) const;
+
   // --- files ----------------------------------------------------------------------------------------------
   void open(FileSystem& files, double timeout_s);
   MakeWriter make_writer() const;

@@ -8,9 +8,10 @@
 
 namespace cairn {
 
-SourceAccess::SourceAccess(Communicator& comm, FileSystem& files, std::uint64_t max_memory)
+SourceAccess::SourceAccess(Communicator& comm, RunWatch& watch, std::uint64_t max_memory)
     : comm_(comm),
-      own_(files),
+      watch_(watch),
+      own_(watch.files()),
       requests_(
           static_cast<int>(std::clamp<std::uint64_t>(max_memory / kMostAnswerBytes, 1, kMostRequests))) {}
 
@@ -35,6 +36,8 @@ void SourceAccess::assign(const std::string& directory, std::vector<GatheredFile
   reads_.emplace(*private_comm_, requests_);
   view_.emplace(own_, directory_, gathered_,
                 [this](std::uint32_t file, std::uint64_t byte_offset, std::span<std::byte> into) {
+                  const Activity::Running reading(watch_.activity(), "reading over there",
+                                                  gathered_[file].name);
                   reads_->read(gathered_[file].owner, file, byte_offset, into);
                 });
 }
@@ -44,13 +47,12 @@ FileSystem& SourceAccess::files() {
   return own_;
 }
 
-void SourceAccess::run(std::string_view step, const std::function<void()>& body,
-                       const std::function<void()>& poll) {
+void SourceAccess::run(std::string_view step, const std::function<void()>& body) {
   on_all_ranks(step, comm_, [&] {
     if (owners_.empty()) {
-      if (is_root()) body();
+      if (is_root()) watch_.work(body);
     } else if (is_root()) {
-      coordinate(body, poll);
+      coordinate(body);
     } else if (std::ranges::binary_search(owners_, comm_.rank())) {
       serve();
     }
@@ -64,12 +66,12 @@ Bytes SourceAccess::on_coordinator(std::string_view step, const std::function<By
   return bytes;
 }
 
-void SourceAccess::coordinate(const std::function<void()>& body, const std::function<void()>& poll) {
+void SourceAccess::coordinate(const std::function<void()>& body) {
   const auto dismiss_all = [this](std::optional<int> failed, const Error* error) {
     for (const int rank : owners_) reads_->dismiss(rank, failed == rank ? error : nullptr);
   };
   try {
-    reads_->run(body, poll);
+    reads_->run(body);
   } catch (const Error& error) {
     auto failed = reads_->origin(error);
     if (!failed) failed = owner_of_fault(error);

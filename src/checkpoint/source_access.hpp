@@ -11,6 +11,7 @@
 
 #include "cairn/communicator.hpp"
 #include "checkpoint/gathered_files.hpp"
+#include "checkpoint/run_watch.hpp"
 #include "engine/remote_reads.hpp"
 #include "storage/file_cache.hpp"
 
@@ -19,31 +20,34 @@ namespace cairn {
 class SourceAccess {
  public:
   /// Local. A rank that reads for the coordinator holds `max_memory` bytes of buffers at most, or one buffer.
-  SourceAccess(Communicator& comm, FileSystem& files, std::uint64_t max_memory);
+  SourceAccess(Communicator& comm, RunWatch& watch, std::uint64_t max_memory);
   ~SourceAccess();
 
   /// Collective; the arguments are the same on all ranks. From now on the files are read by their owners,
   /// which rank 0 and those ranks see at `directory`.
   void assign(const std::string& directory, std::vector<GatheredFile> gathered);
 
+  /// As assigned last.
+  const std::vector<GatheredFile>& gathered() const { return gathered_; }
+
   /// Rank 0: also with the files of others, during run(). Elsewhere the rank's own.
   FileSystem& files();
 
   /// Collective. As on_all_ranks, for the coordinator alone: it runs `body` while the others read for it.
   /// When a read fails, or what was read turns out to be damaged, the rank that has the file is the one that
-  /// failed. `poll`, where there is one, is called about four times a second on the thread of the caller;
-  /// `body` may run on another.
-  void run(std::string_view step, const std::function<void()>& body, const std::function<void()>& poll = {});
+  /// failed. `body` may run on another thread than the caller's, which is attended.
+  void run(std::string_view step, const std::function<void()>& body);
   /// Collective. As on_root, in the same way.
   Bytes on_coordinator(std::string_view step, const std::function<Bytes()>& body);
 
  private:
   bool is_root() const { return comm_.rank() == 0; }
-  void coordinate(const std::function<void()>& body, const std::function<void()>& poll);
+  void coordinate(const std::function<void()>& body);
   void serve();
   std::optional<int> owner_of_fault(const Error& error) const;
 
   Communicator& comm_;
+  RunWatch& watch_;
   FileSystem& own_;
   const int requests_;
   std::string directory_;

@@ -10,6 +10,7 @@
 #include "base/text.hpp"
 #include "cairn/checkpoint.hpp"
 #include "checkpoint/process_memory.hpp"
+#include "checkpoint/run_watch.hpp"
 #include "checkpoint/verify_items.hpp"
 #include "checkpoint/verify_outcome.hpp"
 #include "checkpoint/verify_report.hpp"
@@ -27,7 +28,16 @@ constexpr int kRoot = 0;
 class Verification {
  public:
   Verification(Communicator& comm, FileSystem& files, const VerifyOptions& options)
-      : comm_(comm), files_(files), options_(options), begin_(std::chrono::steady_clock::now()) {}
+      : comm_(comm),
+        watch_(comm, files, {options.progress, 0, {}}),
+        files_(files),
+        options_(options),
+        begin_(std::chrono::steady_clock::now()) {}
+
+  template <class Body>
+  auto guarded(Body body) {
+    return watch_.guarded(body);
+  }
 
   VerifyReport run() {
     on_all_ranks("checking the options", comm_, [&] { choose_threads(); });
@@ -95,6 +105,7 @@ class Verification {
       mine = check_units(files_, *items, owned, work(*items, owned));
       mine.peak_rss_bytes = peak_rss_bytes();
     });
+    watch_.end_copying();
     const auto theirs = comm_.gather(is_root() ? Bytes() : mine.encode(), kRoot);
     on_all_ranks("putting the results together", comm_, [&] {
       if (!is_root()) return;
@@ -105,13 +116,14 @@ class Verification {
     });
   }
 
-  VerifyWork work(const VerifyItems& items, ByteRange owned) const {
-    VerifyWork work{options_.strict, threads_, {}};
-    if (!options_.progress) return work;
-    std::uint64_t total = 0;
-    for (std::uint64_t i = owned.begin; i < owned.end; ++i) total += items.units()[i].bytes;
-    work.progress = [this, total](std::uint64_t done) { options_.progress({done, total}); };
-    return work;
+  VerifyWork work(const VerifyItems& items, ByteRange owned) {
+    std::uint64_t own = 0, all = 0;
+    for (std::uint64_t i = 0; i < items.units().size(); ++i) {
+      all += items.units()[i].bytes;
+      if (i >= owned.begin && i < owned.end) own += items.units()[i].bytes;
+    }
+    watch_.begin_copying(own, all);
+    return {options_.strict, threads_, [this](std::uint64_t done) { watch_.moved(done); }};
   }
 
   static void add_outcome(const VerifyItems& items, VerifyOutcome outcome, VerifyReport& part) {
@@ -156,6 +168,7 @@ class Verification {
   }
 
   Communicator& comm_;
+  RunWatch watch_;
   FileSystem& files_;
   const VerifyOptions& options_;
   const std::chrono::steady_clock::time_point begin_;
@@ -169,7 +182,8 @@ class Verification {
 }  // namespace
 
 VerifyReport verify(Communicator& comm, FileSystem& files, const VerifyOptions& options) {
-  return Verification(comm, files, options).run();
+  Verification verification(comm, files, options);
+  return verification.guarded([&] { return verification.run(); });
 }
 
 }  // namespace cairn

@@ -67,17 +67,18 @@ Bytes look_for_source(FileSystem& files, const std::string& path, int rank) {
 
 }  // namespace
 
-SourceSite find_source(Communicator& comm, FileSystem& files, const std::string& path) {
+SourceSite find_source(Communicator& comm, RunWatch& watch, const std::string& path) {
   Bytes mine;
+  const auto look = [&](int rank) { watch.work([&] { mine = look_for_source(watch.files(), path, rank); }); };
   Bytes found = on_root("locating the checkpoint", comm, 0, [&] {
-    mine = look_for_source(files, path, 0);
+    look(0);
     if (comm.size() == 1 && !is_site(mine)) throw decode_error(mine);
     return mine;
   });
   if (is_site(found)) return decode_site(found);
 
   if (comm.rank() != 0) {
-    on_all_ranks("locating the checkpoint", comm, [&] { mine = look_for_source(files, path, comm.rank()); });
+    on_all_ranks("locating the checkpoint", comm, [&] { look(comm.rank()); });
   } else {
     on_all_ranks("locating the checkpoint", comm, [] {});
   }

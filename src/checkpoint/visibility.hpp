@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "cairn/metadata.hpp"
 #include "cairn/storage.hpp"
 #include "checkpoint/gathered_files.hpp"
+#include "checkpoint/run_watch.hpp"
 
 namespace cairn {
 
@@ -24,7 +26,7 @@ struct SourceSite {
 
 /// As locate_checkpoint. The other ranks look only when rank 0 finds none; when nobody does, rank 0's error
 /// is thrown.
-SourceSite find_source(Communicator& comm, FileSystem& files, const std::string& path);
+SourceSite find_source(Communicator& comm, RunWatch& watch, const std::string& path);
 
 /// What is to be found, and how.
 struct ShardSearch {
@@ -34,6 +36,8 @@ struct ShardSearch {
   /// looked for again with growing pauses, for so long; with WriteMode::shared also those that some rank does
   /// not see. A world of one rank does not wait, and leaves missing shards to the check of the structure.
   double timeout_s = 30;
+  /// Called on rank 0, once, after some seconds of that: a sentence that names what is waited for.
+  std::function<void(const std::string&)> note = {};
 };
 
 struct ShardSites {
@@ -47,7 +51,7 @@ struct ShardSites {
 /// `catalog` is looked at on rank 0 only. Throws corrupt when nobody sees a shard, naming what lies in it and
 /// where it was looked for; mismatch when ranks see different sizes; not_found when WriteMode::shared is
 /// asked for and a rank does not see a shard.
-ShardSites find_shards(Communicator& comm, FileSystem& files, const Catalog* catalog,
+ShardSites find_shards(Communicator& comm, RunWatch& watch, const Catalog* catalog,
                        const ShardSearch& search);
 
 }  // namespace cairn

@@ -10,6 +10,7 @@
 #include "base/byte_reader.hpp"
 #include "base/byte_writer.hpp"
 #include "engine/read_messages.hpp"
+#include "parallel/attention.hpp"
 #include "parallel/polling.hpp"
 
 namespace cairn {
@@ -21,7 +22,6 @@ constexpr std::size_t kRememberedFailures = 64;
 // have.
 constexpr Patience kMoving{std::chrono::microseconds(100), std::chrono::microseconds(50)};
 constexpr Patience kIdle{std::chrono::microseconds(20), std::chrono::microseconds(500)};
-constexpr std::chrono::milliseconds kPollInterval(250);
 
 }  // namespace
 
@@ -49,7 +49,8 @@ RemoteReads::RemoteReads(Communicator& comm, int requests)
 
 RemoteReads::~RemoteReads() = default;
 
-void RemoteReads::run(const std::function<void()>& body, const std::function<void()>& poll) {
+void RemoteReads::run(const std::function<void()>& body) {
+  const AtWork at_work;
   done_ = false;
   std::exception_ptr failure;
   std::jthread worker([&] {
@@ -63,7 +64,7 @@ void RemoteReads::run(const std::function<void()>& body, const std::function<voi
     changed_.notify_one();
   });
   try {
-    carry(poll);
+    carry();
   } catch (const Error& error) {
     fail_all(error);
     throw;
@@ -72,21 +73,17 @@ void RemoteReads::run(const std::function<void()>& body, const std::function<voi
   if (failure) std::rethrow_exception(failure);
 }
 
-void RemoteReads::carry(const std::function<void()>& poll) {
-  auto polled = std::chrono::steady_clock::now();
+void RemoteReads::carry() {
   std::optional<Backoff> backoff;
   for (;;) {
     if (step())
       backoff.reset();
     else
       (backoff ? *backoff : backoff.emplace(kMoving)).pause();
-    if (const auto now = std::chrono::steady_clock::now(); poll && now - polled >= kPollInterval) {
-      polled = now;
-      poll();
-    }
+    attend();
     if (std::ranges::any_of(running_, [](const auto& running) { return running != nullptr; })) continue;
     std::unique_lock lock(mutex_);  // nothing to carry: no need to poll the messages
-    changed_.wait_for(lock, kPollInterval, [this] { return done_ || !waiting_.empty(); });
+    changed_.wait_for(lock, kAttendInterval, [this] { return done_ || !waiting_.empty(); });
     if (done_ && waiting_.empty()) return;
   }
 }
@@ -271,6 +268,7 @@ void serve_reads(Communicator& comm, int requests, const ReadFile& read) {
   std::vector<Answer> answers(static_cast<std::size_t>(std::clamp(requests, 1, kMostRequests)));
   std::array<std::byte, ReadMessage::kBytes> wire;
   for (std::size_t next = 0;; next = (next + 1) % answers.size()) {
+    attend();
     wait_for(*comm.start_receive(wire, kCoordinator, kRequestTag), answers);
     const auto message = ReadMessage::decode(wire);
     if (message.kind == ReadMessage::Kind::read) {

@@ -35,9 +35,9 @@ class RemoteReads {
   ~RemoteReads();
 
   /// Runs `body` on another thread, while this one, the only one to use the communicator, carries the
-  /// messages of its reads; `poll`, where there is one, is called about four times a second. Throws what
-  /// `body` throws. Every rank that is asked must be in serve_reads().
-  void run(const std::function<void()>& body, const std::function<void()>& poll);
+  /// messages of its reads; it is attended and at work meanwhile (parallel/attention.hpp). Throws what `body`
+  /// throws. Every rank that is asked must be in serve_reads().
+  void run(const std::function<void()>& body);
 
   /// For the body of run() and threads that it started, several at a time. Reads bytes of a file of `rank`,
   /// in that rank's numbering. Throws the Error that the read failed with over there.
@@ -52,7 +52,7 @@ class RemoteReads {
  private:
   struct Asked;
   struct Running;
-  void carry(const std::function<void()>& poll);
+  void carry();
   bool step();
   void start(Asked& asked, std::uint32_t slot);
   bool finished(Running& running);
@@ -76,7 +76,8 @@ using ReadFile =
     std::function<void(std::uint32_t file, std::uint64_t byte_offset, std::span<std::byte> into)>;
 
 /// Local, on a rank other than 0: answers the coordinator's requests with `read` until it dismisses this
-/// rank. An Error of `read` becomes the answer. Holds `requests` buffers of kMostAnswerBytes at most.
+/// rank. An Error of `read` becomes the answer. The thread is attended. Holds `requests` buffers of
+/// kMostAnswerBytes at most.
 void serve_reads(Communicator& comm, int requests, const ReadFile& read);
 
 }  // namespace cairn

@@ -6,9 +6,12 @@
 #include <algorithm>
 #include <thread>
 
+#include "parallel/attention.hpp"
+
 namespace cairn {
 
 void Backoff::pause() {
+  attend();
   if (std::chrono::steady_clock::now() - start_ < patience_.yielding) {
     sched_yield();
     return;

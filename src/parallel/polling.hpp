@@ -20,7 +20,7 @@ constexpr Patience for_events{std::chrono::microseconds(50), std::chrono::millis
 /// For bytes: they move only inside of polls, so a poll that sleeps while they flow costs most of the rate.
 constexpr Patience for_transfers{std::chrono::milliseconds(10), std::chrono::microseconds(200)};
 
-/// The pauses between the polls of one wait.
+/// The pauses between the polls of one wait. The thread is attended in them (parallel/attention.hpp).
 class Backoff {
  public:
   explicit Backoff(Patience patience) : patience_(patience) {}

@@ -81,6 +81,12 @@ AtomicOutput AtomicOutput::create(FileSystem& files, const std::string& final_pa
   return output;
 }
 
+void AtomicOutput::check(FileSystem& files, const std::string& final_path, bool overwrite) {
+  const AtomicOutput output(files, final_path, overwrite);
+  output.check_final();
+  output.has_leftover();
+}
+
 void AtomicOutput::check_final() const {
   if (is_reserved(final_path_)) {
     fail(ErrorKind::invalid_argument, "{}: names like this are for outputs in the making; choose another one",
@@ -129,6 +135,10 @@ bool AtomicOutput::names_our_file(File& file, const std::string& path) const {
 }
 
 void AtomicOutput::settle_leftover() const {
+  if (has_leftover()) files_->unlink(temporary_path_);
+}
+
+bool AtomicOutput::has_leftover() const {
   const auto look = [&] {
     auto file = open_unless(ErrorKind::not_found, [&] { return files_->open_write(temporary_path_); });
     if (file && !file->try_lock()) fail_busy(final_path_);
@@ -140,12 +150,12 @@ void AtomicOutput::settle_leftover() const {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     file = look();
   }
-  if (!file || !names_our_file(*file, temporary_path_)) return;
+  if (!file || !names_our_file(*file, temporary_path_)) return false;
   if (!overwrite_) {
     throw Error(ErrorKind::already_exists, temporary_path_ + ": left behind by a run that was killed",
                 "--overwrite discards it");
   }
-  files_->unlink(temporary_path_);
+  return true;
 }
 
 void AtomicOutput::make_durable() { lock_->sync(); }

@@ -27,6 +27,8 @@ class AtomicOutput {
   /// discards it); io when something that is not a regular file is in the way, or the disk is full.
   static AtomicOutput create(FileSystem& files, const std::string& final_path, std::uint64_t size,
                              bool overwrite);
+  /// Throws what create() would find in the way, and makes nothing. Missing directories are nothing's way.
+  static void check(FileSystem& files, const std::string& final_path, bool overwrite);
   AtomicOutput(AtomicOutput&&) noexcept = default;
   AtomicOutput& operator=(AtomicOutput&&) = delete;
   /// discard(); never publishes. Failures to remove are ignored.
@@ -56,6 +58,8 @@ class AtomicOutput {
   /// False: another run discarded the file before it was locked.
   bool hold(File& created) const;
   bool names_our_file(File& file, const std::string& path) const;
+  /// False: there is none. Throws for one that may not be discarded.
+  bool has_leftover() const;
   /// The leftover is gone afterwards, or this throws.
   void settle_leftover() const;
 

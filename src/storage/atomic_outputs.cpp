@@ -3,6 +3,7 @@
 #include "storage/atomic_outputs.hpp"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "base/fail.hpp"
 
@@ -13,12 +14,39 @@ std::string old_path_for(const std::string& final_path) {
   return final_path.substr(0, name) + "." + final_path.substr(name) + ".cairn-old";
 }
 
+namespace {
+
+[[noreturn]] void fail_doubled(const std::string& place) {
+  fail(ErrorKind::invalid_argument, "{}: two outputs are to be this file", place);
+}
+
+// As FileSystem::resolve, where directories may be missing.
+std::string resolve_ahead(FileSystem& files, const std::filesystem::path& path) {
+  const auto parent = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+  if (files.status(parent.string())) return files.resolve(path.string());
+  return (std::filesystem::path(resolve_ahead(files, parent)) / path.filename()).lexically_normal().string();
+}
+
+}  // namespace
+
+std::vector<std::string> AtomicOutputs::check(FileSystem& files, const std::vector<Wanted>& wanted,
+                                              bool overwrite) {
+  std::vector<std::string> places;
+  for (const auto& [path, size] : wanted) {
+    places.push_back(resolve_ahead(files, path));
+    if (std::find(places.begin(), places.end() - 1, places.back()) != places.end() - 1)
+      fail_doubled(places.back());
+    AtomicOutput::check(files, places.back(), overwrite);
+  }
+  return places;
+}
+
 AtomicOutputs AtomicOutputs::create(FileSystem& files, const std::vector<Wanted>& wanted, bool overwrite) {
   AtomicOutputs set(files, overwrite);
   for (const auto& [path, size] : wanted) {
     const std::string place = files.resolve(path);
     if (std::ranges::find(set.outputs_, place, &AtomicOutput::final_path) != set.outputs_.end())
-      fail(ErrorKind::invalid_argument, "{}: two outputs are to be this file", place);
+      fail_doubled(place);
     set.outputs_.push_back(AtomicOutput::create(files, path, size, overwrite));
   }
   set.kept_.resize(wanted.size());

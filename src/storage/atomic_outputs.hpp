@@ -23,6 +23,9 @@ class AtomicOutputs {
   };
   /// At least one. Throws as AtomicOutput::create does; then no temporary is left.
   static AtomicOutputs create(FileSystem& files, const std::vector<Wanted>& wanted, bool overwrite);
+  /// Throws what create() would find in the way, and makes nothing; directories may be missing. Returns the
+  /// final paths.
+  static std::vector<std::string> check(FileSystem& files, const std::vector<Wanted>& wanted, bool overwrite);
 
   std::size_t size() const { return outputs_.size(); }
   const AtomicOutput& operator[](std::size_t index) const { return outputs_[index]; }

@@ -19,15 +19,20 @@ std::array<std::atomic<char*>, 64> registered{};
 static_assert(std::atomic<char*>::is_always_lock_free);
 
 extern "C" void remove_and_end(int signal_number) {
-  for (auto& slot : registered) {
-    if (const char* path = slot.exchange(nullptr)) ::unlink(path);
-  }
+  remove_registered_files();
   // Blocked while the handler runs: delivered, with the default action, when it returns.
   std::signal(signal_number, SIG_DFL);
   raise(signal_number);
 }
 
 }  // namespace
+
+// Calls nothing that a signal handler may not call.
+void remove_registered_files() noexcept {
+  for (auto& slot : registered) {
+    if (const char* path = slot.exchange(nullptr)) ::unlink(path);
+  }
+}
 
 void install_signal_cleanup() {
   for (const int signal_number : {SIGINT, SIGTERM, SIGHUP}) {
@@ -53,6 +58,8 @@ SignalsHeld::SignalsHeld() {
 }
 
 SignalsHeld::~SignalsHeld() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+void SignalsHeld::release_here() const { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 
 RemoveOnSignal::RemoveOnSignal(const std::string& path) {
   char* copy = strdup(path.c_str());

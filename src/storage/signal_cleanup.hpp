@@ -13,6 +13,9 @@ namespace cairn {
 /// programs, never by the library. Local.
 void install_signal_cleanup();
 
+/// Unlinks the registered paths; they are registered no more. For who ends the process in another way. Local.
+void remove_registered_files() noexcept;
+
 /// While it lives, those signals wait for this thread: between making a file and registering it.
 class SignalsHeld {
  public:
@@ -20,6 +23,9 @@ class SignalsHeld {
   ~SignalsHeld();
   SignalsHeld(const SignalsHeld&) = delete;
   SignalsHeld& operator=(const SignalsHeld&) = delete;
+
+  /// On a thread that the holding one started: it takes the signals meanwhile.
+  void release_here() const;
 
  private:
   sigset_t before_;
