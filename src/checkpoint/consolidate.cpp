@@ -11,24 +11,19 @@
 #include "base/text.hpp"
 #include "cairn/checkpoint.hpp"
 #include "checkpoint/consolidate_report.hpp"
-#include "checkpoint/consolidated_state.hpp"
 #include "checkpoint/consolidation_plan.hpp"
 #include "checkpoint/destination.hpp"
+#include "checkpoint/output_files.hpp"
 #include "checkpoint/output_requests.hpp"
 #include "checkpoint/planned_outputs.hpp"
 #include "checkpoint/process_memory.hpp"
-#include "checkpoint/small_file.hpp"
 #include "checkpoint/source_access.hpp"
 #include "checkpoint/visibility.hpp"
-#include "engine/kernel_copy.hpp"
 #include "engine/storage_crc.hpp"
 #include "engine/transfer.hpp"
 #include "formats/dcp/source.hpp"
 #include "formats/dcp/structure.hpp"
 #include "parallel/agree.hpp"
-#include "plan/names/ema.hpp"
-#include "plan/names/name_list.hpp"
-#include "storage/atomic_outputs.hpp"
 
 namespace cairn {
 namespace {
@@ -42,14 +37,6 @@ struct Share {
   PassedBytes passed;
 };
 
-// What the coordinator knows of an output.
-struct OutputOf {
-  std::string file;
-  ConsolidatedState state;
-  std::optional<torch_file::Layout> objects_layout;
-  std::size_t objects_index;  // in the set of files
-};
-
 class Consolidation {
  public:
   Consolidation(Communicator& comm, FileSystem& files, const ConsolidateOptions& options)
@@ -57,7 +44,8 @@ class Consolidation {
         files_(files),
         options_(options),
         begin_(std::chrono::steady_clock::now()),
-        source_files_(comm, files, options.max_memory) {}
+        source_files_(comm, files, options.max_memory),
+        output_files_(files, options, plan_, report_) {}
 
   ConsolidateReport run() {
     on_all_ranks("checking the options", comm_, [&] { check_options(); });
@@ -141,83 +129,10 @@ class Consolidation {
     faults_.throw_if_any(plan_.directory);
     report_.warnings.insert(report_.warnings.end(), metadata_.notes.begin(), metadata_.notes.end());
     source_.emplace(files, plan_.directory, std::move(metadata_.catalog));
-    plan_outputs(metadata_.metadata_bytes);
+    output_files_.plan_all(requests_, *source_, metadata_.metadata_bytes);
     planned_.emplace(plan_, source_->catalog());
-    create_outputs();
+    output_files_.create(files, *planned_);
     return comm_.size() > 1 && !gather_ ? plan_.encode(source_->catalog()) : Bytes();
-  }
-
-  void plan_outputs(std::uint64_t metadata_bytes) {
-    const bool all_as_is = requests_.size() == 1 && requests_[0].keeps_all();
-    std::optional<NamedEntries> entries;
-    if (!all_as_is) entries.emplace(source_->catalog());
-    if (options_.ema) warn_of_gaps(find_ema_gaps(entries->all()));
-    for (const OutputRequest& request : requests_) {
-      std::optional<OutputCatalog> chosen;
-      if (!request.keeps_all()) {
-        chosen = apply_rules(source_->catalog(), *entries, request.rules, !options_.flat);
-        warn_of_map(request, *chosen);
-      }
-      plan_output(request.file, chosen ? &*chosen : nullptr, metadata_bytes);
-    }
-  }
-
-  void plan_output(const std::string& file, const OutputCatalog* chosen, std::uint64_t metadata_bytes) {
-    auto state = consolidate_state(*source_, chosen, options_, file, metadata_bytes);
-    report_.warnings.insert(report_.warnings.end(), state.warnings.begin(), state.warnings.end());
-    if (outputs_of_.empty()) report_.skipped = std::move(state.skipped);
-    plan_.outputs.push_back({{},
-                             zip::archive_name(file),
-                             options_.alignment,
-                             state.main.pickle.size(),
-                             std::move(state.main.storages)});
-    outputs_of_.push_back({file, std::move(state), {}, 0});
-  }
-
-  void warn_of_gaps(const EmaGaps& gaps) {
-    const auto warn = [&](const std::vector<std::string>& names, std::string_view counterpart) {
-      if (names.empty()) return;
-      report_.warnings.push_back(fmt::format("no {} for {}", counterpart, list_names(names)));
-    };
-    warn(gaps.without_net, "'net.' counterpart");
-    warn(gaps.without_ema, "'net_ema.' counterpart");
-  }
-
-  void warn_of_map(const OutputRequest& request, const OutputCatalog& chosen) {
-    if (chosen.unused_map_names.empty()) return;
-    report_.warnings.push_back(fmt::format("{}: nothing is called {}", escape_name(request.map_file),
-                                           list_names(chosen.unused_map_names)));
-  }
-
-  // The main output comes first in the set: it appears last.
-  void create_outputs() {
-    std::vector<AtomicOutputs::Wanted> wanted;
-    for (std::size_t i = 0; i < outputs_of_.size(); ++i) {
-      if (i > 0)
-        check_output(source_files_.files(), plan_.directory, outputs_of_[i].file, options_.overwrite);
-      wanted.push_back({outputs_of_[i].file, planned_->layout(i).file_size()});
-    }
-    for (OutputOf& output : outputs_of_) want_objects(output, wanted);
-    WantedRoom room;
-    for (const auto& [path, size] : wanted) prepare_directory(files_, path, size, options_.overwrite, room);
-    outputs_.emplace(AtomicOutputs::create(files_, wanted, options_.overwrite));
-    for (std::size_t i = 0; i < plan_.outputs.size(); ++i)
-      plan_.outputs[i].temporary_path = (*outputs_)[i].temporary_path();
-  }
-
-  void want_objects(OutputOf& output, std::vector<AtomicOutputs::Wanted>& wanted) {
-    const std::string file = objects_path_for(output.file);
-    if (output.state.unsafe_objects) {
-      check_output(source_files_.files(), plan_.directory, file, options_.overwrite);
-      const FileState& objects = *output.state.unsafe_objects;
-      output.objects_layout.emplace(zip::archive_name(file), objects.pickle.size(),
-                                    record_bytes(objects.storages), options_.alignment);
-      output.objects_index = wanted.size();
-      wanted.push_back({file, output.objects_layout->file_size()});
-    } else if (options_.objects == ObjectPolicy::safe && files_.status(file)) {
-      report_.warnings.push_back(
-          fmt::format("{}: left as it is; no object of this checkpoint needs it", escape_name(file)));
-    }
   }
 
   // --- all ranks ------------------------------------------------------------------------------------------
@@ -291,66 +206,14 @@ class Consolidation {
     compare_storages(*source_, std::move(read), report_.verified_bytes);
     const auto crcs = record_crcs(std::move(written), planned_->crc_bytes());
     if (verify_source()) compare_copied_bytes(crcs);
-    for (std::size_t i = 0; i < outputs_of_.size(); ++i) finish_output(i, planned_->crcs_of(i, crcs));
-    outputs_->publish(options_.sync);
-    std::ranges::for_each(report_.outputs, [this](const OutputReport& output) { check_published(output); });
+    for (std::size_t i = 0; i < plan_.outputs.size(); ++i)
+      output_files_.finish(i, *planned_, planned_->crcs_of(i, crcs));
+    output_files_.publish();
     report_.ranks = comm_.size();
     report_.threads = threads_;
     report_.synced = options_.sync;
     report_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
     return encode_report(report_);
-  }
-
-  void finish_output(std::size_t index, const std::vector<std::uint32_t>& crcs) {
-    write_closing(index, crcs);
-    const OutputOf& output = outputs_of_[index];
-    report_output(index, planned_->layout(index).file_size(), output.state.main);
-    if (output.state.unsafe_objects) write_objects(output);
-  }
-
-  void report_output(std::size_t index, std::uint64_t bytes, const FileState& state) {
-    report_.outputs.push_back({(*outputs_)[index].final_path(), bytes, state.tensors, state.objects});
-    report_.written_bytes += bytes;
-  }
-
-  void write_objects(const OutputOf& output) {
-    const auto& objects = *output.state.unsafe_objects;
-    const auto read_before = source_->read_bytes();
-    const auto file = files_.open_write((*outputs_)[output.objects_index].temporary_path());
-    write_small_file(*file, *output.objects_layout, objects.pickle, objects.storages, *source_);
-    if (options_.sync) file->sync();
-    file->close();
-    report_.read_bytes += source_->read_bytes() - read_before;
-    report_output(output.objects_index, output.objects_layout->file_size(), objects);
-  }
-
-  void write_closing(std::size_t index, const std::vector<std::uint32_t>& crcs) {
-    const torch_file::Layout& layout = planned_->layout(index);
-    const auto& pickle = outputs_of_[index].state.main.pickle;
-    const auto file = files_.open_write(plan_.outputs[index].temporary_path);
-    file->write(0, layout.head(pickle));
-    for (const std::uint64_t record : records_without_back(index)) {
-      const ByteRange extent = layout.extent(record), payload = layout.payload(record);
-      Bytes back(extent.end - payload.end);
-      layout.write_back(record, crcs[record], back);
-      file->write(payload.end, back);
-    }
-    std::uint64_t at = layout.region().end;
-    layout.write_tail(pickle, crcs, [&](std::span<const std::byte> bytes) {
-      file->write(at, bytes);
-      at += bytes.size();
-    });
-    if (options_.sync) file->sync();
-    file->close();
-  }
-
-  // Those that more than one window holds, and those whose payload the kernel copied.
-  std::vector<std::uint64_t> records_without_back(std::size_t index) const {
-    auto records = planned_->split_records(index);
-    for (std::uint64_t record = 0; by_kernel() && record < plan_.outputs[index].contents.size(); ++record) {
-      if (is_for_kernel(plan_.outputs[index].contents[record])) records.push_back(record);
-    }
-    return records;
   }
 
   // Storages inside objects are copied as they are: what was written must have the CRC of the source.
@@ -366,14 +229,6 @@ class Consolidation {
       }
       report_.verified_bytes += content.bytes;
     }
-  }
-
-  // Success must mean that the file is there.
-  void check_published(const OutputReport& output) const {
-    const auto status = files_.status(output.path);
-    if (status && status->size == output.bytes) return;
-    fail(ErrorKind::io, "{}: {} bytes found after publishing, {} expected", output.path,
-         status ? status->size : 0, output.bytes);
   }
 
   Communicator& comm_;
@@ -394,9 +249,8 @@ class Consolidation {
   FaultList faults_;
   dcp::DecodedMetadata metadata_;
   std::vector<OutputRequest> requests_;
-  std::vector<OutputOf> outputs_of_;  // as plan_.outputs
-  std::optional<AtomicOutputs> outputs_;
   ConsolidateReport report_;
+  OutputFiles output_files_;
 };
 
 }  // namespace
