@@ -13,10 +13,12 @@
 #include "checkpoint/consolidate_report.hpp"
 #include "checkpoint/consolidation_plan.hpp"
 #include "checkpoint/destination.hpp"
+#include "checkpoint/journal_reports.hpp"
 #include "checkpoint/output_files.hpp"
 #include "checkpoint/output_requests.hpp"
 #include "checkpoint/planned_outputs.hpp"
 #include "checkpoint/process_memory.hpp"
+#include "checkpoint/resumption.hpp"
 #include "checkpoint/source_access.hpp"
 #include "checkpoint/visibility.hpp"
 #include "engine/storage_crc.hpp"
@@ -50,20 +52,32 @@ class Consolidation {
   ConsolidateReport run() {
     on_all_ranks("checking the options", comm_, [&] { check_options(); });
     find_source_files();
+    if (options_.resume) gather_machines();
     const Bytes message = source_files_.on_coordinator("preparing", [&] { return prepare(); });
+    try {
+      return work(message);
+    } catch (Error& error) {
+      if (options_.resume)
+        error.add_hint(
+            "what is written is kept: the same command goes on, --overwrite without --resume discards it");
+      throw;
+    }
+  }
+
+ private:
+  ConsolidateReport work(const Bytes& message) {
     on_all_ranks("opening the output", comm_, [&] { open(message); });
     if (gather_)
       source_files_.run(
-          "copying", [&] { copy(); }, [&] { show_progress(); });
+          "copying", [&] { copy(nullptr); }, [&] { show_progress(); });
     else
-      on_all_ranks("copying", comm_, [&] { copy(); });
+      copy_shared();
     on_all_ranks("writing out", comm_, [&] { close(); });
     const auto shares = comm_.gather(encode_share(), kRoot);
     const Bytes report = source_files_.on_coordinator("publishing", [&] { return publish(shares); });
     return decode_consolidate_report(report);
   }
 
- private:
   bool is_root() const { return comm_.rank() == kRoot; }
   bool by_kernel() const { return options_.copy == CopyMode::kernel; }
   bool verify_source() const { return options_.verify_source && !by_kernel(); }
@@ -113,11 +127,22 @@ class Consolidation {
     }
   }
 
+  void gather_machines() {
+    const std::string mine = this_machine();
+    for (const Bytes& machine : comm_.gather(as_bytes(mine), kRoot)) machines_.emplace_back(as_text(machine));
+    std::ranges::sort(machines_);
+    const auto repeated = std::ranges::unique(machines_);
+    machines_.erase(repeated.begin(), repeated.end());
+  }
+
   // --- coordinator: everything that can be refused is refused before a tensor byte is read ----------------
   void read_metadata() {
     FileSystem& files = source_files_.files();
-    const std::string file =
-        choose_destination(files, plan_.directory, options_.destination, options_.overwrite);
+    const bool may_be_there = options_.overwrite || options_.resume;  // then creating the outputs decides
+    const std::string file = choose_destination(files, plan_.directory, options_.destination, may_be_there);
+    if (!options_.overwrite && may_be_there && !has_journal(files_, file))
+      check_output(files, plan_.directory, file, false);
+    if (options_.resume) metadata_digest_ = digest_file(files, plan_.directory + "/.metadata");
     complete_requests(files, file, requests_);
     metadata_ = dcp::decode_metadata_file(files, plan_.directory, faults_);
   }
@@ -131,7 +156,7 @@ class Consolidation {
     source_.emplace(files, plan_.directory, std::move(metadata_.catalog));
     output_files_.plan_all(requests_, *source_, metadata_.metadata_bytes);
     planned_.emplace(plan_, source_->catalog());
-    output_files_.create(files, *planned_);
+    output_files_.create(files, *planned_, metadata_digest_, machines_);
     return comm_.size() > 1 && !gather_ ? plan_.encode(source_->catalog()) : Bytes();
   }
 
@@ -146,20 +171,42 @@ class Consolidation {
       planned_.emplace(plan_, source_->catalog());
     }
     fit_threads(kBufferBytesPerThread + planned_->writer_bytes());
-    planned_->open(files_, options_.visibility_timeout_s);
+    if (!plan_.is_complete) planned_->open(files_, options_.visibility_timeout_s);
   }
 
-  void copy() {
-    const Windows windows(planned_->window_layout().region(), kWindowBytes);
-    const ByteRange owned =
-        gather_ ? ByteRange{0, windows.count()} : windows.owned(comm_.rank(), comm_.size());
-    total_bytes_ = owned.size() == 0 ? 0 : windows.at(owned.end - 1).end - windows.at(owned.begin).begin;
+  void copy_shared() {
+    const auto for_journal = options_.resume && comm_.size() > 1 ? comm_.duplicate() : nullptr;
+    on_all_ranks("copying", comm_, [&] { copy(for_journal.get()); });
+  }
+
+  // `comm` is for reports to the journal, where other ranks write too.
+  void copy(Communicator* comm) {
+    if (plan_.is_complete) return;
+    if (!options_.resume) return transfer_windows(nullptr);
+    JournalReports reports({comm, output_files_.journal(),
+                            options_.sync ? [this] { planned_->sync(); } : std::function<void()>(),
+                            std::chrono::duration<double>(options_.journal_interval_s)});
+    reports.run([&] { transfer_windows(&reports); });
+  }
+
+  void transfer_windows(JournalReports* reports) {
+    const Windows windows = planned_->windows();
+    const WindowRuns left(windows.count(), plan_.finished);
+    const WindowRuns owned = gather_ ? left : left.share(comm_.rank(), comm_.size());
+    total_bytes_ = windows.bytes(owned);
     TransferOptions transfer_options{
         threads_, verify_source(), by_kernel() ? &planned_->file(0) : nullptr, {}};
     transfer_options.progress = [&](std::uint64_t done) {
       done_bytes_ = done;
+      if (reports != nullptr) reports->poll();
       if (!gather_) show_progress();
     };
+    if (reports != nullptr) {
+      const std::chrono::duration<double> interval(options_.journal_interval_s);
+      transfer_options.log = &reports->log();
+      transfer_options.progress_interval = std::min(transfer_options.progress_interval,
+                                                    std::chrono::ceil<std::chrono::milliseconds>(interval));
+    }
     share_.passed = transfer(*source_, planned_->window_layout(), planned_->contents(), windows, owned,
                              planned_->make_writer(), transfer_options);
     done_bytes_ = total_bytes_.load();
@@ -190,30 +237,42 @@ class Consolidation {
 
   // --- coordinator: the closing phase ---------------------------------------------------------------------
   Bytes publish(const std::vector<Bytes>& shares) {
-    std::vector<CrcPiece> written, read;
-    const auto append = [](std::vector<CrcPiece>& to, std::span<const std::byte> encoded) {
-      const auto pieces = decode_pieces(encoded);
-      to.insert(to.end(), pieces.begin(), pieces.end());
-    };
-    for (const Bytes& bytes : shares) {
-      ByteReader in(bytes, "share");
-      report_.read_bytes += in.read<std::uint64_t>();
-      report_.peak_rss_bytes = std::max(report_.peak_rss_bytes, in.read<std::uint64_t>());
-      report_.verified_bytes += in.read<std::uint64_t>();
-      append(written, in.bytes(in.read<std::uint64_t>()));
-      append(read, in.bytes(in.remaining()));
+    PassedBytes passed = output_files_.passed_before();
+    for (const Bytes& bytes : shares) add_share(bytes, passed);
+    report_.verified_bytes = passed.verified_bytes;
+    std::vector<std::uint32_t> crcs;
+    if (!plan_.is_complete) {
+      compare_storages(*source_, std::move(passed.read), report_.verified_bytes);
+      crcs = record_crcs(std::move(passed.written), planned_->crc_bytes());
+      if (verify_source()) compare_copied_bytes(crcs);
     }
-    compare_storages(*source_, std::move(read), report_.verified_bytes);
-    const auto crcs = record_crcs(std::move(written), planned_->crc_bytes());
-    if (verify_source()) compare_copied_bytes(crcs);
     for (std::size_t i = 0; i < plan_.outputs.size(); ++i)
-      output_files_.finish(i, *planned_, planned_->crcs_of(i, crcs));
+      output_files_.finish(i, *planned_, plan_.is_complete ? crcs : planned_->crcs_of(i, crcs));
     output_files_.publish();
+    report_.resumed_bytes = resumed_bytes();
     report_.ranks = comm_.size();
     report_.threads = threads_;
     report_.synced = options_.sync;
     report_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
     return encode_report(report_);
+  }
+
+  void add_share(const Bytes& bytes, PassedBytes& passed) {
+    ByteReader in(bytes, "share");
+    report_.read_bytes += in.read<std::uint64_t>();
+    report_.peak_rss_bytes = std::max(report_.peak_rss_bytes, in.read<std::uint64_t>());
+    PassedBytes share;
+    share.verified_bytes = in.read<std::uint64_t>();
+    share.written = decode_pieces(in.bytes(in.read<std::uint64_t>()));
+    share.read = decode_pieces(in.bytes(in.remaining()));
+    passed.add(share);
+  }
+
+  std::uint64_t resumed_bytes() const {
+    const Windows windows = planned_->windows();
+    if (plan_.is_complete) return windows.bytes(WindowRuns(windows.count()));
+    return windows.bytes(WindowRuns(windows.count())) -
+           windows.bytes(WindowRuns(windows.count(), plan_.finished));
   }
 
   // Storages inside objects are copied as they are: what was written must have the CRC of the source.
@@ -246,6 +305,8 @@ class Consolidation {
   Share share_;
 
   // the coordinator's
+  std::vector<std::string> machines_;
+  FileDigest metadata_digest_;
   FaultList faults_;
   dcp::DecodedMetadata metadata_;
   std::vector<OutputRequest> requests_;

@@ -5,6 +5,7 @@
 
 #include "base/byte_writer.hpp"
 #include "base/fail.hpp"
+#include "base/keyed_hash.hpp"
 #include "base/text.hpp"
 #include "checkpoint/destination.hpp"
 #include "checkpoint/small_file.hpp"
@@ -62,21 +63,51 @@ void OutputFiles::warn_of_map(const OutputRequest& request, const OutputCatalog&
 
 // --- created ----------------------------------------------------------------------------------------------
 
-void OutputFiles::create(FileSystem& view, const PlannedOutputs& planned) {
-  const auto wanted = wanted_files(view, planned);
+void OutputFiles::create(FileSystem& view, const PlannedOutputs& planned, const FileDigest& metadata,
+                         const std::vector<std::string>& machines) {
+  auto wanted = wanted_files(view, planned);
   WantedRoom room;
-  for (const auto& [path, size] : wanted) prepare_directory(files_, path, size, options_.overwrite, room);
-  set_.emplace(AtomicOutputs::create(files_, wanted, options_.overwrite));
+  for (const auto& [path, size] : wanted)
+    prepare_directory(files_, path, size, options_.overwrite || options_.resume, room);
+  if (options_.resume)
+    begin_or_continue(view, planned, metadata, std::move(wanted), machines);
+  else
+    set_.emplace(AtomicOutputs::create(files_, wanted, options_.overwrite));
   for (std::size_t i = 0; i < plan_.outputs.size(); ++i)
-    plan_.outputs[i].temporary_path = (*set_)[i].temporary_path();
+    plan_.outputs[i].temporary_path = set()[i].temporary_path();
 }
+
+void OutputFiles::begin_or_continue(FileSystem& view, const PlannedOutputs& planned,
+                                    const FileDigest& metadata, std::vector<AtomicOutputs::Wanted> wanted,
+                                    const std::vector<std::string>& machines) {
+  JournalJob job = describe_job(options_, plan_, metadata);
+  job.source = view.resolve(plan_.directory);
+  job.window_count = planned.windows().count();
+  job.shards = find_shard_times(view, plan_.directory, source_->catalog());
+  for (const Output& output : outputs_) job.plan_hash = stable_hash(output.state.main.pickle, job.plan_hash);
+  resumption_.emplace(cairn::begin_or_continue(
+      files_, {std::move(wanted), options_.overwrite, options_.sync, std::move(job), machines}));
+  check_pieces_read(resumption_->before.passed, source_->catalog());
+  plan_.finished = resumption_->before.finished;
+  plan_.is_complete = resumption_->before.is_complete();
+  on_signal_.emplace(fmt::format("cairn: ended by a signal; the same command continues {}\n",
+                                 escape_name(set()[0].temporary_path())));
+}
+
+const PassedBytes& OutputFiles::passed_before() const {
+  static const PassedBytes nothing;
+  return resumption_ ? resumption_->before.passed : nothing;
+}
+
+// Then begin_or_continue knows better.
+bool OutputFiles::may_be_ours() const { return options_.resume && has_journal(files_, outputs_[0].file); }
 
 // The main output comes first in the set: it appears last.
 std::vector<AtomicOutputs::Wanted> OutputFiles::wanted_files(FileSystem& view,
                                                              const PlannedOutputs& planned) {
   std::vector<AtomicOutputs::Wanted> wanted;
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
-    if (i > 0) check_output(view, plan_.directory, outputs_[i].file, options_.overwrite);
+    if (i > 0) check_output(view, plan_.directory, outputs_[i].file, options_.overwrite || may_be_ours());
     wanted.push_back({outputs_[i].file, planned.layout(i).file_size()});
   }
   for (Output& output : outputs_) want_objects(view, output, wanted);
@@ -86,7 +117,7 @@ std::vector<AtomicOutputs::Wanted> OutputFiles::wanted_files(FileSystem& view,
 void OutputFiles::want_objects(FileSystem& view, Output& output, std::vector<AtomicOutputs::Wanted>& wanted) {
   const std::string file = objects_path_for(output.file);
   if (output.state.unsafe_objects) {
-    check_output(view, plan_.directory, file, options_.overwrite);
+    check_output(view, plan_.directory, file, options_.overwrite || may_be_ours());
     const FileState& objects = *output.state.unsafe_objects;
     output.objects_layout.emplace(zip::archive_name(file), objects.pickle.size(),
                                   record_bytes(objects.storages), options_.alignment);
@@ -102,7 +133,7 @@ void OutputFiles::want_objects(FileSystem& view, Output& output, std::vector<Ato
 
 void OutputFiles::finish(std::size_t index, const PlannedOutputs& planned,
                          const std::vector<std::uint32_t>& crcs) {
-  write_closing(index, planned, crcs);
+  if (!plan_.is_complete) write_closing(index, planned, crcs);
   const Output& output = outputs_[index];
   report_output(index, planned.layout(index).file_size(), output.state.main);
   if (output.state.unsafe_objects) write_objects(output);
@@ -141,24 +172,31 @@ std::vector<std::uint64_t> OutputFiles::records_without_back(std::size_t index,
 
 void OutputFiles::write_objects(const Output& output) {
   const auto& objects = *output.state.unsafe_objects;
+  const auto size = output.objects_layout->file_size();
+  report_output(output.objects_index, size, objects);
+  if (plan_.is_complete) return;
   const auto read_before = source_->read_bytes();
-  const auto file = files_.open_write((*set_)[output.objects_index].temporary_path());
+  const auto file = files_.open_write(set()[output.objects_index].temporary_path());
   write_small_file(*file, *output.objects_layout, objects.pickle, objects.storages, *source_);
   if (options_.sync) file->sync();
   file->close();
   report_.read_bytes += source_->read_bytes() - read_before;
-  report_output(output.objects_index, output.objects_layout->file_size(), objects);
 }
 
 void OutputFiles::report_output(std::size_t index, std::uint64_t bytes, const FileState& state) {
-  report_.outputs.push_back({(*set_)[index].final_path(), bytes, state.tensors, state.objects});
+  report_.outputs.push_back({set()[index].final_path(), bytes, state.tensors, state.objects});
   report_.written_bytes += bytes;
 }
 
 // --- published --------------------------------------------------------------------------------------------
 
 void OutputFiles::publish() {
-  set_->publish(options_.sync);
+  const auto say_complete = [this] {
+    if (resumption_ && !plan_.is_complete) resumption_->journal.add_complete(tails_of(set()));
+  };
+  set().publish(options_.sync, say_complete);
+  if (resumption_) resumption_->journal.remove();
+  on_signal_.reset();
   std::ranges::for_each(report_.outputs, [this](const OutputReport& output) { check_published(output); });
 }
 

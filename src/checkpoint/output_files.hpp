@@ -10,8 +10,10 @@
 #include "cairn/checkpoint.hpp"
 #include "checkpoint/consolidated_state.hpp"
 #include "checkpoint/consolidation_plan.hpp"
+#include "checkpoint/journal_job.hpp"
 #include "checkpoint/output_requests.hpp"
 #include "checkpoint/planned_outputs.hpp"
+#include "checkpoint/resumption.hpp"
 #include "formats/dcp/source.hpp"
 #include "plan/names/ema.hpp"
 #include "storage/atomic_outputs.hpp"
@@ -31,9 +33,18 @@ class OutputFiles {
                 std::uint64_t metadata_bytes);
   /// Creates the temporaries, whose paths go into the plan. `view` is the coordinator's way to the source.
   /// Throws as check_output, prepare_directory and AtomicOutputs::create do; then nothing is left.
-  void create(FileSystem& view, const PlannedOutputs& planned);
+  /// With options.resume as begin_or_continue does: `machines` are those of all ranks, `metadata` what the
+  /// source's metadata is; what an earlier run has done goes into the plan.
+  void create(FileSystem& view, const PlannedOutputs& planned, const FileDigest& metadata,
+              const std::vector<std::string>& machines);
 
-  /// The closing phase of one output: what windows leave open, with the CRCs of its records.
+  /// With options.resume, else null.
+  JournalFile* journal() { return resumption_ ? &resumption_->journal : nullptr; }
+  /// CRCs of windows that an earlier run has written; empty without one.
+  const PassedBytes& passed_before() const;
+
+  /// The closing phase of one output: what windows leave open, with the CRCs of its records. Of a plan that
+  /// is complete it only goes into the report.
   void finish(std::size_t output, const PlannedOutputs& planned, const std::vector<std::uint32_t>& crcs);
   /// Makes all of them visible, and throws io unless they are there.
   void publish();
@@ -57,6 +68,10 @@ class OutputFiles {
                      const std::vector<std::uint32_t>& crcs);
   std::vector<std::uint64_t> records_without_back(std::size_t index, const PlannedOutputs& planned) const;
   void write_objects(const Output& output);
+  AtomicOutputs& set() { return resumption_ ? resumption_->outputs : *set_; }
+  void begin_or_continue(FileSystem& view, const PlannedOutputs& planned, const FileDigest& metadata,
+                         std::vector<AtomicOutputs::Wanted> wanted, const std::vector<std::string>& machines);
+  bool may_be_ours() const;
   void report_output(std::size_t index, std::uint64_t bytes, const FileState& state);
   void check_published(const OutputReport& output) const;
 
@@ -67,6 +82,8 @@ class OutputFiles {
   dcp::DirectorySource* source_ = nullptr;
   std::vector<Output> outputs_;  // as plan_.outputs
   std::optional<AtomicOutputs> set_;
+  std::optional<Resumption> resumption_;  // holds the set, with options.resume
+  std::optional<SayOnSignal> on_signal_;
 };
 
 }  // namespace cairn

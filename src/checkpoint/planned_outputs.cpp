@@ -36,6 +36,8 @@ const std::vector<RecordContent>& PlannedOutputs::contents() const {
   return fan_ ? fan_->contents() : plan_.outputs[0].contents;
 }
 
+Windows PlannedOutputs::windows() const { return {window_layout().region(), kWindowBytes}; }
+
 void PlannedOutputs::open(FileSystem& files, double timeout_s) {
   for (const OutputPlan& output : plan_.outputs)
     files_.push_back(open_write_late(files, output.temporary_path, timeout_s));
@@ -48,11 +50,13 @@ MakeWriter PlannedOutputs::make_writer() const {
   };
 }
 
+void PlannedOutputs::sync() {
+  for (const auto& file : files_) file->sync();
+}
+
 void PlannedOutputs::close(bool sync) {
-  for (const auto& file : files_) {
-    if (sync) file->sync();
-    file->close();
-  }
+  if (sync) this->sync();
+  for (const auto& file : files_) file->close();
   files_.clear();
 }
 
@@ -67,7 +71,7 @@ std::vector<std::uint32_t> PlannedOutputs::crcs_of(std::size_t output,
 
 std::vector<std::uint64_t> PlannedOutputs::split_records(std::size_t output) const {
   const OutputLayout& layout = window_layout();
-  const Windows windows(layout.region(), kWindowBytes);
+  const Windows windows = this->windows();
   std::vector<std::uint64_t> records;
   for (std::uint64_t i = 0; i + 1 < windows.count(); ++i) {
     const std::uint64_t record = layout.record_at(windows.at(i).end - 1);

@@ -8,9 +8,9 @@
 
 namespace cairn {
 
-/// On SIGINT, SIGTERM and SIGHUP, from now on: unlinks the registered paths, then ends by the same signal (a
-/// shell sees 128 + its number). A signal that the process was started to ignore stays ignored. Called by
-/// programs, never by the library. Local.
+/// On SIGINT, SIGTERM and SIGHUP, from now on: unlinks the registered paths, says what is registered to be
+/// said, then ends by the same signal (a shell sees 128 + its number). A signal that the process was started
+/// to ignore stays ignored. Called by programs, never by the library. Local.
 void install_signal_cleanup();
 
 /// While it lives, those signals wait for this thread: between making a file and registering it.
@@ -38,6 +38,18 @@ class RemoveOnSignal {
  private:
   static constexpr std::size_t nowhere = ~std::size_t{0};
   std::size_t slot_ = nowhere;
+};
+
+/// While it lives, `text` (a line) is written to standard error when one of those signals ends the process.
+class SayOnSignal {
+ public:
+  SayOnSignal() = default;
+  explicit SayOnSignal(const std::string& text);
+  ~SayOnSignal();
+  SayOnSignal(const SayOnSignal&) = delete;
+
+ private:
+  char* text_ = nullptr;
 };
 
 }  // namespace cairn
