@@ -240,14 +240,11 @@ class Consolidation {
     PassedBytes passed = output_files_.passed_before();
     for (const Bytes& bytes : shares) add_share(bytes, passed);
     report_.verified_bytes = passed.verified_bytes;
-    std::vector<std::uint32_t> crcs;
-    if (!plan_.is_complete) {
-      compare_storages(*source_, std::move(passed.read), report_.verified_bytes);
-      crcs = record_crcs(std::move(passed.written), planned_->crc_bytes());
-      if (verify_source()) compare_copied_bytes(crcs);
-    }
+    compare_storages(*source_, std::move(passed.read), report_.verified_bytes);
+    const auto crcs = record_crcs(std::move(passed.written), planned_->crc_bytes());
+    if (verify_source()) compare_copied_bytes(crcs);
     for (std::size_t i = 0; i < plan_.outputs.size(); ++i)
-      output_files_.finish(i, *planned_, plan_.is_complete ? crcs : planned_->crcs_of(i, crcs));
+      output_files_.finish(i, *planned_, planned_->crcs_of(i, crcs));
     output_files_.publish();
     report_.resumed_bytes = resumed_bytes();
     report_.ranks = comm_.size();
@@ -270,7 +267,6 @@ class Consolidation {
 
   std::uint64_t resumed_bytes() const {
     const Windows windows = planned_->windows();
-    if (plan_.is_complete) return windows.bytes(WindowRuns(windows.count()));
     return windows.bytes(WindowRuns(windows.count())) -
            windows.bytes(WindowRuns(windows.count(), plan_.finished));
   }
