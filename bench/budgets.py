@@ -5,7 +5,7 @@
     budgets.py --markdown FILE [--into DOCUMENT]
 
 Prints a table: row, ours, theirs, ratio, budget, met or not; the exit status does not depend on the last. --json keeps what FILE has of other rows.
---markdown prints the table of such a FILE, or puts it between the marks of DOCUMENT. No row of `verified durable cold verify startup rss` needs
+--markdown prints the table of such a FILE, or puts it between the marks of DOCUMENT. No row of `verified durable resume cold verify startup rss` needs
 torch where --source gives a checkpoint.
 """
 import json
@@ -79,6 +79,12 @@ def verified(bench):
 
 def durable(bench):
     return [against(f"{gib(bench.size)}, durable", bench.sharded_against("cat + sync"), "cairn", "cat + sync", within=1.0)]
+
+
+def resume(bench):
+    source, commands, target = bench.source("dim0", bench.size), bench.commands, bench.target
+    contenders = {"cairn --resume": commands.consolidate(source, target, "--resume"), "cairn": commands.consolidate(source, target)}
+    return [against(f"{gib(bench.size)}, durable, with a journal", bench.time(source, contenders), "cairn --resume", "cairn", within=1.05)]
 
 
 def large(bench):
@@ -175,7 +181,7 @@ def object_bytes(ls):
         return sum(int(fields[3]) for fields in (line.split("\t") for line in listing.stdout) if fields[1] == "object")
 
 
-ROWS = {"dim0": dim0, "verified": verified, "durable": durable, "6gib": large, "cold": cold, "columns": columns, "small": small,
+ROWS = {"dim0": dim0, "verified": verified, "durable": durable, "resume": resume, "6gib": large, "cold": cold, "columns": columns, "small": small,
         "structure": structure, "verify": verify, "startup": startup, "rss": rss}
 
 

@@ -33,13 +33,16 @@ std::string closing_line(const ConsolidateReport& report) {
   }
   const double rate =
       report.seconds > 0 ? static_cast<double>(report.written_bytes) / report.seconds / 1e9 : 0;
-  return fmt::format("{} in {:.2f} s, {:.2f} GB/s, peak RSS {}, {} rank{} of {} thread{}{}", outputs,
-                     report.seconds, rate, human_bytes(report.peak_rss_bytes), report.ranks,
+  const std::string before = report.resumed_bytes == 0 ? ""
+                                                       : fmt::format(", {} of it by earlier runs",
+                                                                     human_bytes(report.resumed_bytes));
+  return fmt::format("{}{} in {:.2f} s, {:.2f} GB/s, peak RSS {}, {} rank{} of {} thread{}{}", outputs,
+                     before, report.seconds, rate, human_bytes(report.peak_rss_bytes), report.ranks,
                      report.ranks == 1 ? "" : "s", report.threads, report.threads == 1 ? "" : "s",
                      report.synced ? "" : ", not synced");
 }
 
-void print_json(StandardOutput& out, const ConsolidateReport& report) {
+void print_json(StandardOutput& out, const ConsolidateReport& report, bool resume) {
   out.write("{\"outputs\": [");
   const char* separator = "";
   for (const auto& [path, bytes, tensors, objects] : report.outputs) {
@@ -49,6 +52,7 @@ void print_json(StandardOutput& out, const ConsolidateReport& report) {
   }
   out.write(fmt::format("],\n \"read_bytes\": {}, \"written_bytes\": {}, \"verified_bytes\": {},\n",
                         report.read_bytes, report.written_bytes, report.verified_bytes));
+  if (resume) out.write(fmt::format(" \"resumed_bytes\": {},\n", report.resumed_bytes));
   out.write(fmt::format(" \"seconds\": {:.6f}, \"peak_rss_bytes\": {}, \"ranks\": {}, \"threads\": {},\n",
                         report.seconds, report.peak_rss_bytes, report.ranks, report.threads));
   out.write(fmt::format(" \"skipped\": {},\n \"warnings\": {}}}\n", json_array(report.skipped),
@@ -95,7 +99,7 @@ int run(Context& context, const Wanted& wanted) {
   return run_on_speaker(context, "printing the result", [&](StandardOutput& out) {
     say_notes(context, "warning", report.warnings);
     say_notes(context, "skipped", shortened(report.skipped));
-    if (context.flags.json) print_json(out, report);
+    if (context.flags.json) print_json(out, report, wanted.options.resume);
     if (wanted.progress != ProgressForm::none) say(closing_line(report));
     return 0;
   });
@@ -130,6 +134,7 @@ Action understand(const Grammar& grammar, const Parsed& parsed) {
   wanted.options.source = path_operand(parsed.operands[0]);
   wanted.options.destination = path_operand(parsed.operands[1]);
   wanted.options.overwrite = parsed.options["overwrite"].as<bool>();
+  wanted.options.resume = parsed.options["resume"].as<bool>();
   wanted.options.sync = !parsed.options["no-sync"].as<bool>();
   wanted.options.max_memory = size_option("--max-memory", parsed.text("max-memory"));
   if (parsed.has("threads")) {
@@ -180,6 +185,7 @@ Command consolidate_command() {
   grammar.add()("overwrite", flag(), "replace an existing output, once the new one is complete")(
       "threads", word("N"), "I/O threads of a rank (default: its cores, 1 to 8)")(
       "max-memory", word("SIZE")->default_value("64MiB"), "most memory for data buffers of a rank")(
+      "resume", flag(), "keep a journal, so that a run that was stopped can be continued; continue it")(
       "no-sync", flag(), "publish without fsync")("flat", flag(),
                                                   "flat names as keys, not the recorded nesting")(
       "select", words("GLOB"), "keep only names that match one of these")(

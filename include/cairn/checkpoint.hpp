@@ -134,6 +134,11 @@ struct ConsolidateOptions {
   /// observer itself does not run does not count. With it, work runs on a thread of its own.
   double stall_timeout_s = 0;
   std::function<void(const Error&)> stalled;
+  /// Keep a journal beside the temporary, so that both survive whatever happens and the job can be continued;
+  /// continue the one that is there (docs/consolidation.md).
+  bool resume = false;
+  /// So often, or when 1 GiB is written, a rank makes what it wrote durable and has it entered there.
+  double journal_interval_s = 5;
 };
 
 struct OutputReport {
@@ -146,7 +151,8 @@ struct ConsolidateReport {
   std::vector<OutputReport> outputs;
   std::uint64_t read_bytes = 0;      ///< over all ranks
   std::uint64_t written_bytes = 0;   ///< over all ranks
-  std::uint64_t verified_bytes = 0;  ///< source bytes whose stored CRC was compared
+  std::uint64_t verified_bytes = 0;  ///< source bytes whose stored CRC was compared, by earlier runs too
+  std::uint64_t resumed_bytes = 0;   ///< of the payload, written by earlier runs of this job
   double seconds = 0;
   std::uint64_t peak_rss_bytes = 0;  ///< VmHWM, the largest of all ranks
   int ranks = 1, threads = 1;
@@ -158,7 +164,7 @@ struct ConsolidateReport {
 /// Collective. Writes the checkpoint at options.source as one torch file that plain torch.load opens. All
 /// ranks share the bytes; the file is the same for any number of ranks and threads. Nothing is visible under
 /// the destination's name before it is whole (and durable, with sync); on failure every rank throws the same
-/// Error, the temporary is gone and an old output is untouched.
+/// Error, the temporary is gone (with resume it stays, and its journal) and an old output is untouched.
 ConsolidateReport consolidate(Communicator& comm, FileSystem& files, const ConsolidateOptions& options);
 
 /// A tensor or object that would be written.

@@ -46,6 +46,8 @@ class Error : public std::exception {
 
   /// Prefixes the message with "context: ".
   Error& add_context(std::string_view context);
+  /// Appends "; hint" to the hint.
+  Error& add_hint(std::string_view hint);
   /// Marks the error as agreed on by all ranks of a collective step.
   Error& set_failures(std::string step, std::vector<RankFailure> failures);
 

@@ -36,6 +36,12 @@ Error& Error::add_context(std::string_view context) {
   return *this;
 }
 
+Error& Error::add_hint(std::string_view hint) {
+  hint_.append(hint_.empty() ? "" : "; ").append(hint);
+  compose();
+  return *this;
+}
+
 Error& Error::set_failures(std::string step, std::vector<RankFailure> failures) {
   step_ = std::move(step);
   failures_ = std::move(failures);

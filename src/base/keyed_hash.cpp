@@ -51,11 +51,8 @@ class State {
   std::uint64_t a_, b_, c_, d_;
 };
 
-}  // namespace
-
-std::uint64_t keyed_hash(std::span<const std::byte> bytes, std::uint64_t tweak) {
-  const Key& key = process_key();
-  State state({key.low ^ tweak, key.high});
+std::uint64_t hash_under(Key key, std::span<const std::byte> bytes) {
+  State state(key);
   std::size_t at = 0;
   std::uint64_t word;
   for (; bytes.size() - at >= sizeof(word); at += sizeof(word)) {
@@ -70,6 +67,17 @@ std::uint64_t keyed_hash(std::span<const std::byte> bytes, std::uint64_t tweak) 
   }
   state.add(word);
   return state.finish();
+}
+
+}  // namespace
+
+std::uint64_t keyed_hash(std::span<const std::byte> bytes, std::uint64_t tweak) {
+  const Key& key = process_key();
+  return hash_under({key.low ^ tweak, key.high}, bytes);
+}
+
+std::uint64_t stable_hash(std::span<const std::byte> bytes, std::uint64_t before) {
+  return hash_under({before, 0}, bytes);
 }
 
 }  // namespace cairn

@@ -14,6 +14,10 @@ namespace cairn {
 /// process starts. `tweak` makes another function of it, for keys of several parts.
 std::uint64_t keyed_hash(std::span<const std::byte> bytes, std::uint64_t tweak = 0);
 
+/// SipHash-1-3 under the key (`before`, 0): the same in every process. Of data in several parts when `before`
+/// is the hash of those that came first, cut at the same places. Tells accidents, not attacks.
+std::uint64_t stable_hash(std::span<const std::byte> bytes, std::uint64_t before = 0);
+
 /// For unordered containers keyed by text.
 struct KeyedHash {
   std::size_t operator()(std::string_view text) const {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "base/workers.hpp"
 
-#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
@@ -17,11 +16,11 @@ namespace {
 class Workers {
  public:
   void run(int count, const std::function<void(const std::atomic<bool>&)>& work,
-           const std::function<void()>& poll) {
+           const std::function<void()>& poll, std::chrono::milliseconds interval) {
     {
       std::vector<std::jthread> threads;
       start(threads, count, work);
-      wait(poll);
+      wait(poll, interval);
     }
     if (failure_) std::rethrow_exception(failure_);
   }
@@ -60,9 +59,9 @@ class Workers {
     done_.notify_one();
   }
 
-  void wait(const std::function<void()>& poll) {
+  void wait(const std::function<void()>& poll, std::chrono::milliseconds interval) {
     std::unique_lock lock(mutex_);
-    while (!done_.wait_for(lock, std::chrono::milliseconds(250), [this] { return running_ == 0; })) {
+    while (!done_.wait_for(lock, interval, [this] { return running_ == 0; })) {
       if (!poll) continue;
       lock.unlock();
       poll();
@@ -80,8 +79,8 @@ class Workers {
 }  // namespace
 
 void run_workers(int count, const std::function<void(const std::atomic<bool>&)>& work,
-                 const std::function<void()>& poll) {
-  Workers().run(count, work, poll);
+                 const std::function<void()>& poll, std::chrono::milliseconds interval) {
+  Workers().run(count, work, poll, interval);
 }
 
 }  // namespace cairn

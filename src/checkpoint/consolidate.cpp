@@ -10,26 +10,23 @@
 #include "base/text.hpp"
 #include "cairn/checkpoint.hpp"
 #include "checkpoint/consolidate_report.hpp"
-#include "checkpoint/consolidated_state.hpp"
 #include "checkpoint/consolidation_plan.hpp"
 #include "checkpoint/destination.hpp"
 #include "checkpoint/dry_run.hpp"
+#include "checkpoint/journal_reports.hpp"
+#include "checkpoint/output_files.hpp"
 #include "checkpoint/output_requests.hpp"
 #include "checkpoint/planned_outputs.hpp"
 #include "checkpoint/process_memory.hpp"
+#include "checkpoint/resumption.hpp"
 #include "checkpoint/run_watch.hpp"
-#include "checkpoint/small_file.hpp"
 #include "checkpoint/source_access.hpp"
 #include "checkpoint/visibility.hpp"
-#include "engine/kernel_copy.hpp"
 #include "engine/storage_crc.hpp"
 #include "engine/transfer.hpp"
 #include "formats/dcp/source.hpp"
 #include "formats/dcp/structure.hpp"
 #include "parallel/agree.hpp"
-#include "plan/names/ema.hpp"
-#include "plan/names/name_list.hpp"
-#include "storage/atomic_outputs.hpp"
 
 namespace cairn {
 namespace {
@@ -43,14 +40,6 @@ struct Share {
   PassedBytes passed;
 };
 
-// What the coordinator knows of an output.
-struct OutputOf {
-  std::string file;
-  ConsolidatedState state;
-  std::optional<torch_file::Layout> objects_layout;
-  std::size_t objects_index;  // in the set of files
-};
-
 class Consolidation {
  public:
   Consolidation(Communicator& comm, FileSystem& files, const ConsolidateOptions& options)
@@ -59,7 +48,8 @@ class Consolidation {
         files_(watch_.files()),
         options_(options),
         begin_(std::chrono::steady_clock::now()),
-        source_files_(comm, watch_, options.max_memory) {}
+        source_files_(comm, watch_, options.max_memory),
+        output_files_(files_, options, plan_, report_) {}
 
   template <class Body>
   auto guarded(Body body) {
@@ -67,25 +57,22 @@ class Consolidation {
   }
 
   ConsolidateReport run() {
-    plan();
-    watch_.enter(RunPhase::copying);
-    if (gather_)
-      source_files_.run("copying", [&] { copy(); });
-    else
-      everywhere("copying", [&] { copy(); });
-    watch_.end_copying();
-    watch_.enter(RunPhase::syncing);
-    everywhere("writing out", [&] { close(); });
-    watch_.enter(RunPhase::publishing);
-    const auto shares = comm_.gather(encode_share(), kRoot);
-    const Bytes report = source_files_.on_coordinator("publishing", [&] { return publish(shares); });
-    watch_.enter(RunPhase::leaving);
-    return decode_consolidate_report(report);
+    const Bytes message = plan();
+    try {
+      return work(message);
+    } catch (Error& error) {
+      if (options_.resume)
+        error.add_hint(
+            "what is written is kept: the same command goes on, --overwrite without --resume discards it");
+      throw;
+    }
   }
 
   DryRunReport run_dry() {
     dry_.emplace();
-    plan();
+    output_files_.only_tell(*dry_);
+    const Bytes message = plan();
+    everywhere("opening the output", [&] { open(message); });
     DryRunRank mine;
     const auto measure = [&] { measure_reading(*source_, *planned_, owned_windows(), threads_, mine); };
     if (gather_)
@@ -100,12 +87,30 @@ class Consolidation {
   }
 
  private:
-  void plan() {
+  /// What the other ranks need of it.
+  Bytes plan() {
     on_all_ranks("checking the options", comm_, [&] { check_options(); });
     find_source_files();
     watch_.enter(RunPhase::planning);
-    const Bytes message = source_files_.on_coordinator("preparing", [&] { return prepare(); });
+    if (options_.resume) gather_machines();
+    return source_files_.on_coordinator("preparing", [&] { return prepare(); });
+  }
+
+  ConsolidateReport work(const Bytes& message) {
     everywhere("opening the output", [&] { open(message); });
+    watch_.enter(RunPhase::copying);
+    if (gather_)
+      source_files_.run("copying", [&] { copy(nullptr); });
+    else
+      copy_shared();
+    watch_.end_copying();
+    watch_.enter(RunPhase::syncing);
+    everywhere("writing out", [&] { close(); });
+    watch_.enter(RunPhase::publishing);
+    const auto shares = comm_.gather(encode_share(), kRoot);
+    const Bytes report = source_files_.on_coordinator("publishing", [&] { return publish(shares); });
+    watch_.enter(RunPhase::leaving);
+    return decode_consolidate_report(report);
   }
 
   void everywhere(std::string_view step, const std::function<void()>& body) {
@@ -163,11 +168,22 @@ class Consolidation {
     }
   }
 
+  void gather_machines() {
+    const std::string mine = this_machine();
+    for (const Bytes& machine : comm_.gather(as_bytes(mine), kRoot)) machines_.emplace_back(as_text(machine));
+    std::ranges::sort(machines_);
+    const auto repeated = std::ranges::unique(machines_);
+    machines_.erase(repeated.begin(), repeated.end());
+  }
+
   // --- coordinator: everything that can be refused is refused before a tensor byte is read ----------------
   void read_metadata() {
     FileSystem& files = source_files_.files();
-    const std::string file =
-        choose_destination(files, plan_.directory, options_.destination, options_.overwrite);
+    const bool may_be_there = options_.overwrite || options_.resume;  // then creating the outputs decides
+    const std::string file = choose_destination(files, plan_.directory, options_.destination, may_be_there);
+    if (!options_.overwrite && may_be_there && !has_journal(files_, file))
+      check_output(files, plan_.directory, file, false);
+    if (options_.resume) metadata_digest_ = digest_file(files, plan_.directory + "/.metadata");
     complete_requests(files, file, requests_);
     metadata_ = dcp::decode_metadata_file(files, plan_.directory, faults_);
   }
@@ -179,85 +195,10 @@ class Consolidation {
     faults_.throw_if_any(plan_.directory);
     report_.warnings.insert(report_.warnings.end(), metadata_.notes.begin(), metadata_.notes.end());
     source_.emplace(files, plan_.directory, std::move(metadata_.catalog));
-    plan_outputs(metadata_.metadata_bytes);
+    output_files_.plan_all(requests_, *source_, metadata_.metadata_bytes);
     planned_.emplace(plan_, source_->catalog());
-    create_outputs();
+    output_files_.create(files, *planned_, metadata_digest_, machines_);
     return comm_.size() > 1 && !gather_ ? plan_.encode(source_->catalog()) : Bytes();
-  }
-
-  void plan_outputs(std::uint64_t metadata_bytes) {
-    const bool all_as_is = requests_.size() == 1 && requests_[0].keeps_all();
-    std::optional<NamedEntries> entries;
-    if (!all_as_is) entries.emplace(source_->catalog());
-    if (options_.ema) warn_of_gaps(find_ema_gaps(entries->all()));
-    for (const OutputRequest& request : requests_) {
-      std::optional<OutputCatalog> chosen;
-      if (!request.keeps_all()) {
-        chosen = apply_rules(source_->catalog(), *entries, request.rules, !options_.flat);
-        warn_of_map(request, *chosen);
-      }
-      plan_output(request.file, chosen ? &*chosen : nullptr, metadata_bytes);
-    }
-  }
-
-  void plan_output(const std::string& file, const OutputCatalog* chosen, std::uint64_t metadata_bytes) {
-    auto state = consolidate_state(*source_, chosen, options_, file, metadata_bytes);
-    report_.warnings.insert(report_.warnings.end(), state.warnings.begin(), state.warnings.end());
-    if (outputs_of_.empty()) report_.skipped = std::move(state.skipped);
-    if (dry_) tell_output(file, state, chosen);
-    plan_.outputs.push_back({{},
-                             zip::archive_name(file),
-                             options_.alignment,
-                             state.main.pickle.size(),
-                             std::move(state.main.storages)});
-    outputs_of_.push_back({file, std::move(state), {}, 0});
-  }
-
-  void warn_of_gaps(const EmaGaps& gaps) {
-    const auto warn = [&](const std::vector<std::string>& names, std::string_view counterpart) {
-      if (names.empty()) return;
-      report_.warnings.push_back(fmt::format("no {} for {}", counterpart, list_names(names)));
-    };
-    warn(gaps.without_net, "'net.' counterpart");
-    warn(gaps.without_ema, "'net_ema.' counterpart");
-  }
-
-  void warn_of_map(const OutputRequest& request, const OutputCatalog& chosen) {
-    if (chosen.unused_map_names.empty()) return;
-    report_.warnings.push_back(fmt::format("{}: nothing is called {}", escape_name(request.map_file),
-                                           list_names(chosen.unused_map_names)));
-  }
-
-  // The main output comes first in the set: it appears last.
-  void create_outputs() {
-    std::vector<AtomicOutputs::Wanted> wanted;
-    for (std::size_t i = 0; i < outputs_of_.size(); ++i) {
-      if (i > 0)
-        check_output(source_files_.files(), plan_.directory, outputs_of_[i].file, options_.overwrite);
-      wanted.push_back({outputs_of_[i].file, planned_->layout(i).file_size()});
-    }
-    for (OutputOf& output : outputs_of_) want_objects(output, wanted);
-    WantedRoom room;
-    if (dry_) return check_outputs(wanted, room);
-    for (const auto& [path, size] : wanted) prepare_directory(files_, path, size, options_.overwrite, room);
-    outputs_.emplace(AtomicOutputs::create(files_, wanted, options_.overwrite));
-    for (std::size_t i = 0; i < plan_.outputs.size(); ++i)
-      plan_.outputs[i].temporary_path = (*outputs_)[i].temporary_path();
-  }
-
-  void want_objects(OutputOf& output, std::vector<AtomicOutputs::Wanted>& wanted) {
-    const std::string file = objects_path_for(output.file);
-    if (output.state.unsafe_objects) {
-      check_output(source_files_.files(), plan_.directory, file, options_.overwrite);
-      const FileState& objects = *output.state.unsafe_objects;
-      output.objects_layout.emplace(zip::archive_name(file), objects.pickle.size(),
-                                    record_bytes(objects.storages), options_.alignment);
-      output.objects_index = wanted.size();
-      wanted.push_back({file, output.objects_layout->file_size()});
-    } else if (options_.objects == ObjectPolicy::safe && files_.status(file)) {
-      report_.warnings.push_back(
-          fmt::format("{}: left as it is; no object of this checkpoint needs it", escape_name(file)));
-    }
   }
 
   // --- all ranks ------------------------------------------------------------------------------------------
@@ -271,21 +212,57 @@ class Consolidation {
       planned_.emplace(plan_, source_->catalog());
     }
     fit_threads(kBufferBytesPerThread + planned_->writer_bytes());
-    if (!dry_) planned_->open(files_, options_.visibility_timeout_s);
+    if (!plan_.is_complete && !dry_) planned_->open(files_, options_.visibility_timeout_s);
   }
 
   ByteRange owned_windows() const { return planned_->owned_windows(comm_.rank(), writing_ranks()); }
   int writing_ranks() const { return gather_ ? 1 : comm_.size(); }
 
-  void copy() {
-    const Windows windows(planned_->window_layout().region(), kWindowBytes);
-    const ByteRange owned = owned_windows();
-    watch_.begin_copying(
-        owned.size() == 0 ? 0 : windows.at(owned.end - 1).end - windows.at(owned.begin).begin,
-        planned_->window_layout().region().size());
+  void copy_shared() {
+    if (!options_.resume) return everywhere("copying", [&] { transfer_windows({}); });
+    const auto for_journal = comm_.size() > 1 ? comm_.duplicate() : nullptr;
+    on_all_ranks("copying", comm_, [&] { copy(for_journal.get()); });
+  }
+
+  // `comm` is for reports to the journal, where other ranks write too.
+  void copy(Communicator* comm) {
+    if (plan_.is_complete) return;
+    if (!options_.resume) return transfer_windows({});
+    const auto sync = [this] {
+      if (gather_) return planned_->sync();  // the thread of the run serves the others
+      watch_.work([this] { planned_->sync(); });
+    };
+    JournalReports reports({comm, output_files_.journal(), options_.sync ? sync : std::function<void()>(),
+                            std::chrono::duration<double>(options_.journal_interval_s)});
+    const auto report = [&] { reports.poll(); };
+    if (gather_ || !watch_.works_apart())
+      return reports.run([&] { transfer_windows({&reports.log(), report}); });
+    // messages are for this thread
+    reports.run([&] { watch_.work([&] { transfer_windows({&reports.log(), {}}); }, report); });
+  }
+
+  struct Journalled {
+    WindowLog* log = nullptr;
+    std::function<void()> report{};  // now and then
+  };
+
+  void transfer_windows(const Journalled& journalled) {
+    const Windows windows = planned_->windows();
+    const WindowRuns left(windows.count(), plan_.finished);
+    const WindowRuns owned = gather_ ? left : left.share(comm_.rank(), comm_.size());
+    watch_.begin_copying(windows.bytes(owned), windows.bytes(left));
     TransferOptions transfer_options{
         threads_, verify_source(), by_kernel() ? &planned_->file(0) : nullptr, {}};
-    transfer_options.progress = [&](std::uint64_t done) { watch_.moved(done); };
+    transfer_options.progress = [&](std::uint64_t done) {
+      watch_.moved(done);
+      if (journalled.report) journalled.report();
+    };
+    transfer_options.log = journalled.log;
+    if (journalled.log != nullptr) {
+      const std::chrono::duration<double> interval(options_.journal_interval_s);
+      transfer_options.progress_interval = std::min(transfer_options.progress_interval,
+                                                    std::chrono::ceil<std::chrono::milliseconds>(interval));
+    }
     share_.passed = transfer(*source_, planned_->window_layout(), planned_->contents(), windows, owned,
                              planned_->make_writer(), transfer_options);
   }
@@ -309,25 +286,6 @@ class Consolidation {
   }
 
   // --- coordinator: a dry run -----------------------------------------------------------------------------
-  void tell_output(const std::string& file, const ConsolidatedState& state, const OutputCatalog* chosen) {
-    dry_->outputs.push_back({file, 0, 0, dry_run_entries(state.main, source_->catalog(), chosen)});
-    if (!state.unsafe_objects) return;
-    dry_->outputs.push_back(
-        {objects_path_for(file), 0, 0, dry_run_entries(*state.unsafe_objects, source_->catalog(), chosen)});
-  }
-
-  void check_outputs(const std::vector<AtomicOutputs::Wanted>& wanted, WantedRoom& room) {
-    std::vector<DryRunOutput*> outputs;  // as wanted
-    for (const auto& [path, size] : wanted) {
-      DryRunOutput& output = *std::ranges::find(dry_->outputs, path, &DryRunOutput::path);
-      output.bytes = size;
-      output.free_bytes = check_directory(files_, path, size, options_.overwrite, room);
-      outputs.push_back(&output);
-    }
-    const auto places = AtomicOutputs::check(files_, wanted, options_.overwrite);
-    for (std::size_t i = 0; i < places.size(); ++i) outputs[i]->path = places[i];
-  }
-
   void tell_ranks(const std::vector<Bytes>& measured) {
     dry_->gather = gather_;
     dry_->skipped = std::move(report_.skipped);
@@ -338,25 +296,16 @@ class Consolidation {
 
   // --- coordinator: the closing phase ---------------------------------------------------------------------
   Bytes publish(const std::vector<Bytes>& shares) {
-    std::vector<CrcPiece> written, read;
-    const auto append = [](std::vector<CrcPiece>& to, std::span<const std::byte> encoded) {
-      const auto pieces = decode_pieces(encoded);
-      to.insert(to.end(), pieces.begin(), pieces.end());
-    };
-    for (const Bytes& bytes : shares) {
-      ByteReader in(bytes, "share");
-      report_.read_bytes += in.read<std::uint64_t>();
-      report_.peak_rss_bytes = std::max(report_.peak_rss_bytes, in.read<std::uint64_t>());
-      report_.verified_bytes += in.read<std::uint64_t>();
-      append(written, in.bytes(in.read<std::uint64_t>()));
-      append(read, in.bytes(in.remaining()));
-    }
-    compare_storages(*source_, std::move(read), report_.verified_bytes);
-    const auto crcs = record_crcs(std::move(written), planned_->crc_bytes());
+    PassedBytes passed = output_files_.passed_before();
+    for (const Bytes& bytes : shares) add_share(bytes, passed);
+    report_.verified_bytes = passed.verified_bytes;
+    compare_storages(*source_, std::move(passed.read), report_.verified_bytes);
+    const auto crcs = record_crcs(std::move(passed.written), planned_->crc_bytes());
     if (verify_source()) compare_copied_bytes(crcs);
-    for (std::size_t i = 0; i < outputs_of_.size(); ++i) finish_output(i, planned_->crcs_of(i, crcs));
-    outputs_->publish(options_.sync);
-    std::ranges::for_each(report_.outputs, [this](const OutputReport& output) { check_published(output); });
+    for (std::size_t i = 0; i < plan_.outputs.size(); ++i)
+      output_files_.finish(i, *planned_, planned_->crcs_of(i, crcs));
+    output_files_.publish();
+    report_.resumed_bytes = resumed_bytes();
     report_.ranks = comm_.size();
     report_.threads = threads_;
     report_.synced = options_.sync;
@@ -364,56 +313,21 @@ class Consolidation {
     return encode_report(report_);
   }
 
-  void finish_output(std::size_t index, const std::vector<std::uint32_t>& crcs) {
-    write_closing(index, crcs);
-    const OutputOf& output = outputs_of_[index];
-    report_output(index, planned_->layout(index).file_size(), output.state.main);
-    if (output.state.unsafe_objects) write_objects(output);
+  void add_share(const Bytes& bytes, PassedBytes& passed) {
+    ByteReader in(bytes, "share");
+    report_.read_bytes += in.read<std::uint64_t>();
+    report_.peak_rss_bytes = std::max(report_.peak_rss_bytes, in.read<std::uint64_t>());
+    PassedBytes share;
+    share.verified_bytes = in.read<std::uint64_t>();
+    share.written = decode_pieces(in.bytes(in.read<std::uint64_t>()));
+    share.read = decode_pieces(in.bytes(in.remaining()));
+    passed.add(share);
   }
 
-  void report_output(std::size_t index, std::uint64_t bytes, const FileState& state) {
-    report_.outputs.push_back({(*outputs_)[index].final_path(), bytes, state.tensors, state.objects});
-    report_.written_bytes += bytes;
-  }
-
-  void write_objects(const OutputOf& output) {
-    const auto& objects = *output.state.unsafe_objects;
-    const auto read_before = source_->read_bytes();
-    const auto file = files_.open_write((*outputs_)[output.objects_index].temporary_path());
-    write_small_file(*file, *output.objects_layout, objects.pickle, objects.storages, *source_);
-    if (options_.sync) file->sync();
-    file->close();
-    report_.read_bytes += source_->read_bytes() - read_before;
-    report_output(output.objects_index, output.objects_layout->file_size(), objects);
-  }
-
-  void write_closing(std::size_t index, const std::vector<std::uint32_t>& crcs) {
-    const torch_file::Layout& layout = planned_->layout(index);
-    const auto& pickle = outputs_of_[index].state.main.pickle;
-    const auto file = files_.open_write(plan_.outputs[index].temporary_path);
-    file->write(0, layout.head(pickle));
-    for (const std::uint64_t record : records_without_back(index)) {
-      const ByteRange extent = layout.extent(record), payload = layout.payload(record);
-      Bytes back(extent.end - payload.end);
-      layout.write_back(record, crcs[record], back);
-      file->write(payload.end, back);
-    }
-    std::uint64_t at = layout.region().end;
-    layout.write_tail(pickle, crcs, [&](std::span<const std::byte> bytes) {
-      file->write(at, bytes);
-      at += bytes.size();
-    });
-    if (options_.sync) file->sync();
-    file->close();
-  }
-
-  // Those that more than one window holds, and those whose payload the kernel copied.
-  std::vector<std::uint64_t> records_without_back(std::size_t index) const {
-    auto records = planned_->split_records(index);
-    for (std::uint64_t record = 0; by_kernel() && record < plan_.outputs[index].contents.size(); ++record) {
-      if (is_for_kernel(plan_.outputs[index].contents[record])) records.push_back(record);
-    }
-    return records;
+  std::uint64_t resumed_bytes() const {
+    const Windows windows = planned_->windows();
+    return windows.bytes(WindowRuns(windows.count())) -
+           windows.bytes(WindowRuns(windows.count(), plan_.finished));
   }
 
   // Storages inside objects are copied as they are: what was written must have the CRC of the source.
@@ -431,14 +345,6 @@ class Consolidation {
     }
   }
 
-  // Success must mean that the file is there.
-  void check_published(const OutputReport& output) const {
-    const auto status = files_.status(output.path);
-    if (status && status->size == output.bytes) return;
-    fail(ErrorKind::io, "{}: {} bytes found after publishing, {} expected", output.path,
-         status ? status->size : 0, output.bytes);
-  }
-
   Communicator& comm_;
   RunWatch watch_;  // before all that it watches
   FileSystem& files_;
@@ -454,12 +360,13 @@ class Consolidation {
   Share share_;
 
   // the coordinator's
+  std::vector<std::string> machines_;
+  FileDigest metadata_digest_;
   FaultList faults_;
   dcp::DecodedMetadata metadata_;
   std::vector<OutputRequest> requests_;
-  std::vector<OutputOf> outputs_of_;  // as plan_.outputs
-  std::optional<AtomicOutputs> outputs_;
   ConsolidateReport report_;
+  OutputFiles output_files_;
   std::optional<DryRunReport> dry_;  // on all ranks: nothing is to be made
 };
 

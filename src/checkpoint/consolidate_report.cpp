@@ -9,7 +9,8 @@ namespace cairn {
 namespace {
 
 constexpr std::array kNumbers{&ConsolidateReport::read_bytes, &ConsolidateReport::written_bytes,
-                              &ConsolidateReport::verified_bytes, &ConsolidateReport::peak_rss_bytes};
+                              &ConsolidateReport::verified_bytes, &ConsolidateReport::resumed_bytes,
+                              &ConsolidateReport::peak_rss_bytes};
 
 }  // namespace
 

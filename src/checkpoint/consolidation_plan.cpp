@@ -3,6 +3,7 @@
 
 #include "base/byte_reader.hpp"
 #include "base/byte_writer.hpp"
+#include "base/keyed_hash.hpp"
 
 namespace cairn {
 namespace {
@@ -27,13 +28,17 @@ RecordContent read_content(ByteReader& in) {
   return content;
 }
 
-void write_output(ByteWriter& out, const OutputPlan& plan) {
-  out.counted_text(plan.temporary_path);
+void write_layout(ByteWriter& out, const OutputPlan& plan) {
   out.counted_text(plan.archive_name);
   out.write(plan.alignment);
   out.write(plan.pickle_bytes);
   out.write<std::uint64_t>(plan.contents.size());
   for (const RecordContent& content : plan.contents) write_content(out, content);
+}
+
+void write_output(ByteWriter& out, const OutputPlan& plan) {
+  out.counted_text(plan.temporary_path);
+  write_layout(out, plan);
 }
 
 OutputPlan read_output(ByteReader& in) {
@@ -59,9 +64,25 @@ torch_file::Layout OutputPlan::layout() const {
   return {archive_name, pickle_bytes, record_bytes(contents), alignment};
 }
 
+std::uint64_t ConsolidationPlan::hash() const {
+  std::uint64_t sum = 0;
+  for (const OutputPlan& output : outputs) {
+    ByteWriter out;
+    write_layout(out, output);
+    sum = stable_hash(out.view(), sum);
+  }
+  return sum;
+}
+
 std::vector<std::byte> ConsolidationPlan::encode(const Catalog& catalog) const {
   ByteWriter out;
   out.counted_text(directory);
+  out.write<std::uint8_t>(is_complete ? 1 : 0);
+  out.write<std::uint64_t>(finished.size());
+  for (const auto& [begin, end] : finished) {
+    out.write(begin);
+    out.write(end);
+  }
   out.write<std::uint64_t>(outputs.size());
   for (const OutputPlan& output : outputs) write_output(out, output);
   out.append(catalog.encode());
@@ -72,6 +93,11 @@ ConsolidationPlan ConsolidationPlan::decode(std::span<const std::byte> bytes, Ca
   ByteReader in(bytes, "consolidation plan");
   ConsolidationPlan plan;
   plan.directory = std::string(in.counted_text());
+  plan.is_complete = in.read<std::uint8_t>() != 0;
+  for (auto left = in.read<std::uint64_t>(); left > 0; --left) {
+    const auto begin = in.read<std::uint64_t>();
+    plan.finished.push_back({begin, in.read<std::uint64_t>()});
+  }
   for (auto left = in.read<std::uint64_t>(); left > 0; --left) plan.outputs.push_back(read_output(in));
   catalog = Catalog::decode(in.bytes(in.remaining()));
   return plan;

@@ -9,6 +9,7 @@
 #include "cairn/metadata.hpp"
 #include "formats/record_content.hpp"
 #include "formats/torch_file/layout.hpp"
+#include "plan/windows.hpp"
 
 namespace cairn {
 
@@ -26,7 +27,11 @@ struct OutputPlan {
 struct ConsolidationPlan {
   std::string directory;  ///< the source
   std::vector<OutputPlan> outputs;
+  std::vector<WindowRun> finished;  ///< windows that an earlier run has written
+  bool is_complete = false;         ///< the outputs are whole, by an earlier run
 
+  /// Of the outputs, without their temporary paths.
+  std::uint64_t hash() const;
   /// For the wire, together with the source's catalogue.
   std::vector<std::byte> encode(const Catalog& catalog) const;
   static ConsolidationPlan decode(std::span<const std::byte> bytes, Catalog& catalog);

@@ -111,14 +111,16 @@ std::vector<DryRunFile> dry_run_files(const Catalog& source, const std::vector<D
 
 void measure_reading(Source& source, const PlannedOutputs& planned, ByteRange owned, int threads,
                      DryRunRank& rank) {
-  const Windows windows(planned.window_layout().region(), kWindowBytes);
+  const Windows windows = planned.windows();
   const auto begin = Clock::now();
   std::atomic<std::uint64_t> bytes{0};
   const MakeWriter discard = [&] { return std::make_unique<Discard>(bytes, begin + kLongest); };
   try {
     for (const ByteRange stretch : stretches_of(owned)) {
-      transfer(source, planned.window_layout(), planned.contents(), windows, stretch, discard,
-               {threads, false, nullptr, {}});
+      WindowRuns some;
+      some.add({stretch.begin, stretch.end});
+      transfer(source, planned.window_layout(), planned.contents(), windows, some, discard,
+               {.threads = threads, .verify_source = false, .progress = {}});
     }
   } catch (const Enough&) {
   }

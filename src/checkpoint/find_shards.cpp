@@ -32,7 +32,8 @@ std::string host_name() {
 
 struct Sight {
   std::string host;
-  std::vector<std::uint64_t> sizes;  // by file; kUnseen
+  std::vector<std::uint64_t> sizes;       // by file; kUnseen
+  std::vector<std::int64_t> modified_ns;  // by file
 };
 
 std::vector<std::string> entries_of(FileSystem& files, const std::string& directory) {
@@ -43,10 +44,15 @@ std::vector<std::string> entries_of(FileSystem& files, const std::string& direct
   }
 }
 
-std::uint64_t size_seen(FileSystem& files, const std::string& directory, const std::string& name) {
+struct Seen {
+  std::uint64_t bytes = kUnseen;
+  std::int64_t modified_ns = 0;
+};
+
+Seen file_seen(FileSystem& files, const std::string& directory, const std::string& name) {
   const std::string path = directory + "/" + name;
   const auto status = files.status(path);
-  if (!status) return kUnseen;
+  if (!status) return {};
   if (status->type != FileType::regular) {
     fail_corrupt("{}: the shard is no regular file", escape_name(path));
   }
@@ -54,7 +60,7 @@ std::uint64_t size_seen(FileSystem& files, const std::string& directory, const s
   if (!files.resolve(path).starts_with(root.ends_with('/') ? root : root + "/")) {
     fail_corrupt("{}: the shard is a link that leaves the directory", escape_name(path));
   }
-  return status->size;
+  return {status->size, status->modified_ns};
 }
 
 Bytes look(FileSystem& files, const std::string& directory, const std::vector<std::string>& names) {
@@ -63,15 +69,20 @@ Bytes look(FileSystem& files, const std::string& directory, const std::vector<st
   out.counted_text(host_name());
   for (const auto& name : names) {
     const std::string first = name.substr(0, name.find('/'));
-    out.write(std::ranges::binary_search(there, first) ? size_seen(files, directory, name) : kUnseen);
+    const Seen seen = std::ranges::binary_search(there, first) ? file_seen(files, directory, name) : Seen();
+    out.write(seen.bytes);
+    out.write(seen.modified_ns);
   }
   return out.take();
 }
 
 Sight decode_sight(const Bytes& bytes, std::size_t count) {
   ByteReader in(bytes, "what a rank sees");
-  Sight sight{std::string(in.counted_text()), {}};
-  for (std::size_t i = 0; i < count; ++i) sight.sizes.push_back(in.read<std::uint64_t>());
+  Sight sight{std::string(in.counted_text()), {}, {}};
+  for (std::size_t i = 0; i < count; ++i) {
+    sight.sizes.push_back(in.read<std::uint64_t>());
+    sight.modified_ns.push_back(in.read<std::int64_t>());
+  }
   return sight;
 }
 
@@ -223,6 +234,7 @@ class Judge {
       const auto seeing = ranks_that(true, file);
       const auto least = std::ranges::min(seeing, {}, [&](std::size_t rank) { return load[rank]; });
       files[file].owner = static_cast<int>(least);
+      files[file].modified_ns = ranks_[least].modified_ns[file];
       load[least] += files[file].bytes;
     }
     return files;

@@ -62,7 +62,8 @@ std::unique_ptr<File> GatheredFileSystem::open_read(const std::string& path) {
 std::optional<FileStatus> GatheredFileSystem::status(const std::string& path, bool follow_symlink) {
   const auto found = by_path_.find(path);
   if (found == by_path_.end()) return inner_.status(path, follow_symlink);
-  return FileStatus{FileType::regular, gathered_[found->second].bytes, 0, 0, 0};
+  const GatheredFile& file = gathered_[found->second];
+  return FileStatus{FileType::regular, file.bytes, file.modified_ns, 0, 0};
 }
 
 std::string GatheredFileSystem::resolve(const std::string& path) {

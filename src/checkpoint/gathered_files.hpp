@@ -17,10 +17,11 @@ struct GatheredFile {
   std::string name;  ///< inside the checkpoint's directory
   int owner = 0;     ///< the rank that reads it
   std::uint64_t bytes = 0;
+  std::int64_t modified_ns = 0;  ///< as the owner sees it; known on rank 0
 };
 
-/// Everything is passed on, but for files that another rank owns: they are there with the size it reported,
-/// and reads go to `read`.
+/// Everything is passed on, but for files that another rank owns: they are there with size and time as it
+/// reported, and reads go to `read`.
 class GatheredFileSystem final : public ForwardingFileSystem {
  public:
   /// `file` is an index into `gathered`.

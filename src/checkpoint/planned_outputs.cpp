@@ -36,16 +36,20 @@ const std::vector<RecordContent>& PlannedOutputs::contents() const {
   return fan_ ? fan_->contents() : plan_.outputs[0].contents;
 }
 
+Windows PlannedOutputs::windows() const { return {window_layout().region(), kWindowBytes}; }
+
 ByteRange PlannedOutputs::owned_windows(int rank, int writing_ranks) const {
   if (rank >= writing_ranks) return {};
-  return Windows(window_layout().region(), kWindowBytes).owned(rank, writing_ranks);
+  const WindowRuns share = WindowRuns(windows().count()).share(rank, writing_ranks);
+  if (share.runs().empty()) return {};
+  return {share.runs().front().begin, share.runs().back().end};
 }
 
 PlannedOutputs::Moved PlannedOutputs::moved_by(ByteRange owned) const {
   const OutputLayout& layout = window_layout();
   Moved moved;
   if (owned.size() == 0) return moved;
-  const Windows windows(layout.region(), kWindowBytes);
+  const Windows windows = this->windows();
   const ByteRange range{windows.at(owned.begin).begin, windows.at(owned.end - 1).end};
   for (auto record = layout.record_at(range.begin); record < layout.record_count(); ++record) {
     const ByteRange payload = layout.payload(record);
@@ -78,11 +82,13 @@ MakeWriter PlannedOutputs::make_writer() const {
   };
 }
 
+void PlannedOutputs::sync() {
+  for (const auto& file : files_) file->sync();
+}
+
 void PlannedOutputs::close(bool sync) {
-  for (const auto& file : files_) {
-    if (sync) file->sync();
-    file->close();
-  }
+  if (sync) this->sync();
+  for (const auto& file : files_) file->close();
   files_.clear();
 }
 
@@ -97,7 +103,7 @@ std::vector<std::uint32_t> PlannedOutputs::crcs_of(std::size_t output,
 
 std::vector<std::uint64_t> PlannedOutputs::split_records(std::size_t output) const {
   const OutputLayout& layout = window_layout();
-  const Windows windows(layout.region(), kWindowBytes);
+  const Windows windows = this->windows();
   std::vector<std::uint64_t> records;
   for (std::uint64_t i = 0; i + 1 < windows.count(); ++i) {
     const std::uint64_t record = layout.record_at(windows.at(i).end - 1);

@@ -24,6 +24,7 @@ class PlannedOutputs {
   // --- what windows are made of ---------------------------------------------------------------------------
   const OutputLayout& window_layout() const;
   const std::vector<RecordContent>& contents() const;
+  Windows windows() const;
   /// Of one thread's buffers beside those of the transfer, in bytes.
   std::uint64_t writer_bytes() const { return fan_ ? layouts_.size() * kFanBytes : 0; }
 
@@ -40,6 +41,7 @@ class PlannedOutputs {
   void open(FileSystem& files, double timeout_s);
   MakeWriter make_writer() const;
   File& file(std::size_t output) const { return *files_[output]; }
+  void sync();  ///< also while other threads write
   void close(bool sync);
 
   // --- the closing phase ----------------------------------------------------------------------------------

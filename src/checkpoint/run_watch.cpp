@@ -109,7 +109,7 @@ void RunWatch::leave() {
   }
 }
 
-void RunWatch::work(const std::function<void()>& body) {
+void RunWatch::work(const std::function<void()>& body, const std::function<void()>& meanwhile) {
   const AtWork at_work;
   if (!is_watching()) return body();
   const SignalsHeld held;  // for the thread that makes and renames files
@@ -119,7 +119,10 @@ void RunWatch::work(const std::function<void()>& body) {
         held.release_here();
         body();
       },
-      [] { cairn::attend(); });
+      [&] {
+        cairn::attend();
+        if (meanwhile) meanwhile();
+      });
 }
 
 void RunWatch::enter(RunPhase phase) {

@@ -52,8 +52,11 @@ class RunWatch final : private Attendant {
     }
   }
 
-  /// Work that talks to no rank. With a stall timeout it runs on another thread, so that this one answers.
-  void work(const std::function<void()>& body);
+  /// Work that talks to no rank. With a stall timeout it runs on another thread, so that this one answers; it
+  /// calls `meanwhile` then, if there is one, now and then.
+  void work(const std::function<void()>& body, const std::function<void()>& meanwhile = {});
+  /// Whether work() runs it on another thread.
+  bool works_apart() const { return is_watching(); }
 
   /// RunPhase::leaving: everything is published.
   void enter(RunPhase phase);

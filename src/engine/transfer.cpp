@@ -20,23 +20,24 @@ namespace {
 class Job {
  public:
   Job(Source& source, const OutputLayout& layout, std::span<const RecordContent> contents,
-      const Windows& windows, ByteRange owned, const MakeWriter& make_writer)
+      const Windows& windows, const WindowRuns& owned, const MakeWriter& make_writer)
       : source_(source),
         layout_(layout),
         contents_(contents),
         windows_(windows),
-        end_(owned.end),
+        owned_(owned),
         make_writer_(make_writer),
-        indices_(source.catalog()),
-        next_(owned.begin) {}
+        indices_(source.catalog()) {}
 
   PassedBytes run(const TransferOptions& options) {
     verify_source_ = options.verify_source && options.kernel_output == nullptr;
     kernel_output_ = options.kernel_output;
+    log_ = options.log;
     std::function<void()> poll;
     if (options.progress) poll = [&] { options.progress(written_); };
     run_workers(
-        options.threads, [this](const std::atomic<bool>& stop) { work(stop); }, poll);
+        options.threads, [this](const std::atomic<bool>& stop) { work(stop); }, poll,
+        options.progress_interval);
     passed_.written = join_pieces(std::move(passed_.written));
     passed_.read = compare_storages(source_, std::move(passed_.read), passed_.verified_bytes);
     return std::move(passed_);
@@ -45,42 +46,42 @@ class Job {
  private:
   void work(const std::atomic<bool>& stop) {
     std::vector<std::byte> buffer(kWindowBytes), scratch(kWindowBytes);
-    PassedBytes passed;
     WindowFiller filler(source_, layout_, contents_, indices_, scratch, verify_source_);
     std::optional<KernelCopier> copier;
     if (kernel_output_ != nullptr) copier.emplace(source_, layout_, contents_, *kernel_output_, scratch);
     const auto writer = make_writer_();
     while (!stop) {
       const std::uint64_t index = next_.fetch_add(1);
-      if (index >= end_) break;
-      const ByteRange window = windows_.at(index);
+      if (index >= owned_.count()) break;
+      const ByteRange window = windows_.at(owned_[index]);
+      PassedBytes passed;
       const auto left = copier ? copier->copy(window, passed.written) : std::vector{window};
       for (const ByteRange part : left) {
         filler.fill(part, std::span(buffer).first(part.size()), passed);
         writer->write(part, std::span(buffer).first(part.size()), passed.written);
       }
       written_ += window.size();
+      add(passed);
+      if (log_ != nullptr) log_->add(owned_[index], std::move(passed));
     }
-    add(passed);
   }
 
   void add(const PassedBytes& passed) {
     const std::lock_guard lock(mutex_);
-    passed_.written.insert(passed_.written.end(), passed.written.begin(), passed.written.end());
-    passed_.read.insert(passed_.read.end(), passed.read.begin(), passed.read.end());
-    passed_.verified_bytes += passed.verified_bytes;
+    passed_.add(passed);
   }
 
   Source& source_;
   const OutputLayout& layout_;
   std::span<const RecordContent> contents_;
   const Windows& windows_;
-  const std::uint64_t end_;
+  const WindowRuns& owned_;
   const MakeWriter& make_writer_;
   ChunkIndices indices_;
-  std::atomic<std::uint64_t> next_, written_{0};
+  std::atomic<std::uint64_t> next_{0}, written_{0};
   bool verify_source_ = true;
   File* kernel_output_ = nullptr;
+  WindowLog* log_ = nullptr;
   std::mutex mutex_;
   PassedBytes passed_;  // guarded while threads run
 };
@@ -88,7 +89,7 @@ class Job {
 }  // namespace
 
 PassedBytes transfer(Source& source, const OutputLayout& layout, std::span<const RecordContent> contents,
-                     const Windows& windows, ByteRange owned, const MakeWriter& make_writer,
+                     const Windows& windows, const WindowRuns& owned, const MakeWriter& make_writer,
                      const TransferOptions& options) {
   return Job(source, layout, contents, windows, owned, make_writer).run(options);
 }

@@ -4,6 +4,7 @@
 // Local.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -12,6 +13,7 @@
 #include "cairn/storage.hpp"
 #include "engine/crc_pieces.hpp"
 #include "engine/window_filler.hpp"
+#include "engine/window_log.hpp"
 #include "engine/window_writer.hpp"
 #include "formats/output_layout.hpp"
 #include "formats/record_content.hpp"
@@ -30,15 +32,17 @@ struct TransferOptions {
   bool verify_source = true;      ///< see WindowFiller
   File* kernel_output = nullptr;  ///< the file that windows are ranges of: see KernelCopier; nothing is
                                   ///< verified then
-  /// Called about four times a second from the calling thread with the bytes written so far; may be empty.
+  /// Called once in a while from the calling thread with the bytes written so far; may be empty.
   std::function<void(std::uint64_t)> progress;
+  std::chrono::milliseconds progress_interval{250};
+  WindowLog* log = nullptr;  ///< told of each window once it is written; may be null
 };
 
-/// Fills windows [owned.begin, owned.end) of `windows` and has them written. Returns the CRCs of what was
+/// Fills those of `windows` that are `owned` and has them written. Returns the CRCs of what was
 /// written, joined, and those of the storages of which this rank read a part only; storages that it read
 /// wholly are compared. The first failure of any thread stops all of them and is thrown.
 PassedBytes transfer(Source& source, const OutputLayout& layout, std::span<const RecordContent> contents,
-                     const Windows& windows, ByteRange owned, const MakeWriter& make_writer,
+                     const Windows& windows, const WindowRuns& owned, const MakeWriter& make_writer,
                      const TransferOptions& options);
 
 /// Threads a rank uses when the user names none: the cores of its affinity, divided by the ranks on the node

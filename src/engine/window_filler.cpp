@@ -32,6 +32,12 @@ std::shared_ptr<const ChunkIndex> ChunkIndices::of(std::uint32_t tensor) {
   return recent_[tensor] = std::make_shared<const ChunkIndex>(catalog_.shape(row), chunks.size(), box_at);
 }
 
+void PassedBytes::add(const PassedBytes& more) {
+  written.insert(written.end(), more.written.begin(), more.written.end());
+  read.insert(read.end(), more.read.begin(), more.read.end());
+  verified_bytes += more.verified_bytes;
+}
+
 void WindowFiller::Part::add_run(std::uint64_t at, std::uint64_t bytes, std::uint32_t crc) {
   if (run_bytes != at) broken = true;
   run_crc = run_bytes == 0 ? crc : crc32_combine(run_crc, crc, bytes);

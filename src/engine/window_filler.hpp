@@ -38,6 +38,8 @@ class ChunkIndices {
 
 /// CRCs found on the way.
 struct PassedBytes {
+  void add(const PassedBytes& more);
+
   std::vector<CrcPiece> written;  ///< of the output's records
   std::vector<CrcPiece> read;  ///< of chunks' storages; together they cover storages that are compared later
   std::uint64_t verified_bytes = 0;  ///< of storages compared already

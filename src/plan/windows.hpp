@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <vector>
 
 namespace cairn {
 
@@ -19,6 +20,8 @@ constexpr ByteRange clip(ByteRange range, ByteRange window) {
   return {begin, std::clamp(range.end, begin, window.end)};
 }
 
+class WindowRuns;
+
 /// Cuts a region at the multiples of `window_bytes` in file offsets. Independent of the number of ranks.
 class Windows {
  public:
@@ -27,13 +30,38 @@ class Windows {
 
   std::uint64_t count() const { return count_; }
   ByteRange at(std::uint64_t index) const;
-
-  /// The windows [begin, end) that `rank` of `size` owns: contiguous, and even by bytes to within one window.
-  ByteRange owned(int rank, int size) const;
+  std::uint64_t bytes(const WindowRuns& some) const;
 
  private:
   ByteRange region_;
   std::uint64_t window_bytes_, count_;
+};
+
+/// Windows [begin, end), by their numbers.
+struct WindowRun {
+  std::uint64_t begin, end;
+};
+
+/// Some of the windows, in order.
+class WindowRuns {
+ public:
+  WindowRuns() = default;
+  /// The first `count` windows, but for those in `without`: runs in any order, not empty, apart, below
+  /// `count`.
+  explicit WindowRuns(std::uint64_t count, std::vector<WindowRun> without = {});
+
+  std::uint64_t count() const { return ends_.empty() ? 0 : ends_.back(); }
+  /// The number of the window that is the `index`-th of these.
+  std::uint64_t operator[](std::uint64_t index) const;
+  const std::vector<WindowRun>& runs() const { return runs_; }
+
+  /// Those that `rank` of `size` owns: contiguous among these, and even by bytes to within one window.
+  WindowRuns share(int rank, int size) const;
+  void add(WindowRun run);  ///< behind all others
+
+ private:
+  std::vector<WindowRun> runs_;
+  std::vector<std::uint64_t> ends_;  // windows up to the end of each run
 };
 
 }  // namespace cairn

@@ -36,7 +36,8 @@ std::unique_ptr<File> open_unless(ErrorKind expected, Open open) {
 // Such a file may be taken for the temporary or the old file of an output beside it.
 bool is_reserved(std::string_view path) {
   const std::string_view name = path.substr(path.rfind('/') + 1);  // npos + 1 is 0
-  return name.starts_with('.') && (name.ends_with(".cairn-part") || name.ends_with(".cairn-old"));
+  return name.starts_with('.') &&
+         (name.ends_with(".cairn-part") || name.ends_with(".cairn-old") || name.ends_with(".cairn-journal"));
 }
 
 // Another run may hold the lock of a file it found for the moment it takes to look at it.
@@ -50,9 +51,17 @@ bool lock_new(File& file) {
 
 }  // namespace
 
-std::string temporary_path_for(const std::string& final_path) {
+std::string hidden_path_for(const std::string& final_path, std::string_view ending) {
   const auto name = final_path.rfind('/') + 1;  // npos + 1 is 0
-  return final_path.substr(0, name) + "." + final_path.substr(name) + ".cairn-part";
+  return final_path.substr(0, name) + "." + final_path.substr(name) + std::string(ending);
+}
+
+std::string temporary_path_for(const std::string& final_path) {
+  return hidden_path_for(final_path, ".cairn-part");
+}
+
+std::string journal_path_for(const std::string& final_path) {
+  return hidden_path_for(final_path, ".cairn-journal");
 }
 
 AtomicOutput::AtomicOutput(FileSystem& files, std::string final_path, bool overwrite)
@@ -63,28 +72,54 @@ AtomicOutput::AtomicOutput(FileSystem& files, std::string final_path, bool overw
 
 AtomicOutput::~AtomicOutput() {
   try {
-    discard();
+    if (!kept_) discard();
   } catch (const Error&) {
   }
 }
 
 AtomicOutput AtomicOutput::create(FileSystem& files, const std::string& final_path, std::uint64_t size,
-                                  bool overwrite) {
+                                  bool overwrite, bool discard_leftover) {
   AtomicOutput output(files, files.resolve(final_path), overwrite);
   output.check_final();
   {
     const SignalsHeld held;
-    output.claim_temporary();
+    output.claim_temporary(overwrite || discard_leftover);
     output.on_signal_ = RemoveOnSignal(output.temporary_path_);
   }
+  output.remove_journal();  // of a run that had published its temporary
   output.lock_->allocate(size);
   return output;
 }
 
-void AtomicOutput::check(FileSystem& files, const std::string& final_path, bool overwrite) {
+void AtomicOutput::check(FileSystem& files, const std::string& final_path, bool overwrite,
+                         bool discard_leftover) {
   const AtomicOutput output(files, final_path, overwrite);
   output.check_final();
-  output.has_leftover();
+  output.find_discardable(overwrite || discard_leftover);
+}
+
+std::optional<AtomicOutput> AtomicOutput::reopen(FileSystem& files, const std::string& final_path,
+                                                 bool overwrite) {
+  AtomicOutput output(files, files.resolve(final_path), overwrite);
+  output.kept_ = true;
+  auto file = output.open_leftover(output.temporary_path_);
+  if (!file) return std::nullopt;
+  output.shown_ = output.names_our_file(*file, output.final_path_);
+  if (output.shown_)
+    files.unlink(output.temporary_path_);  // renamed by a link, and killed before its second half
+  else
+    output.check_final();
+  output.lock_ = std::move(file);
+  return output;
+}
+
+std::optional<AtomicOutput> AtomicOutput::reopen_shown(FileSystem& files, const std::string& final_path,
+                                                       bool overwrite) {
+  AtomicOutput output(files, files.resolve(final_path), overwrite);
+  output.kept_ = output.shown_ = true;
+  output.lock_ = output.open_leftover(output.final_path_);
+  if (!output.lock_) return std::nullopt;
+  return output;
 }
 
 void AtomicOutput::check_final() const {
@@ -104,13 +139,13 @@ void AtomicOutput::check_final() const {
   }
 }
 
-void AtomicOutput::claim_temporary() {
+void AtomicOutput::claim_temporary(bool discard_leftover) {
   constexpr int most_attempts = 10;  // each follows a file of another run that came and went
   for (int attempt = 0; attempt < most_attempts; ++attempt) {
     auto file =
         open_unless(ErrorKind::already_exists, [&] { return files_->create_exclusive(temporary_path_); });
     if (!file) {
-      settle_leftover();
+      settle_leftover(discard_leftover);
     } else if (hold(*file)) {
       lock_ = std::move(file);
       return;
@@ -134,13 +169,9 @@ bool AtomicOutput::names_our_file(File& file, const std::string& path) const {
   return named && named->device == ours.device && named->inode == ours.inode;
 }
 
-void AtomicOutput::settle_leftover() const {
-  if (has_leftover()) files_->unlink(temporary_path_);
-}
-
-bool AtomicOutput::has_leftover() const {
+std::unique_ptr<File> AtomicOutput::open_leftover(const std::string& path) const {
   const auto look = [&] {
-    auto file = open_unless(ErrorKind::not_found, [&] { return files_->open_write(temporary_path_); });
+    auto file = open_unless(ErrorKind::not_found, [&] { return files_->open_write(path); });
     if (file && !file->try_lock()) fail_busy(final_path_);
     return file;
   };
@@ -150,12 +181,35 @@ bool AtomicOutput::has_leftover() const {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     file = look();
   }
-  if (!file || !names_our_file(*file, temporary_path_)) return false;
-  if (!overwrite_) {
+  if (file && !names_our_file(*file, path)) file.reset();
+  return file;
+}
+
+std::unique_ptr<File> AtomicOutput::find_discardable(bool discard) const {
+  auto file = open_leftover(temporary_path_);
+  if (file && !discard) {
     throw Error(ErrorKind::already_exists, temporary_path_ + ": left behind by a run that was killed",
-                "--overwrite discards it");
+                "--overwrite discards it, --resume continues it");
   }
-  return true;
+  return file;
+}
+
+void AtomicOutput::settle_leftover(bool discard) const {
+  const auto file = find_discardable(discard);
+  if (!file) return;
+  remove_journal();
+  files_->unlink(temporary_path_);
+}
+
+// Nobody may take it for that of another temporary.
+void AtomicOutput::remove_journal() const {
+  const std::string journal = journal_path_for(final_path_);
+  if (files_->status(journal, false)) files_->unlink(journal);
+}
+
+void AtomicOutput::keep() {
+  kept_ = true;
+  on_signal_ = {};
 }
 
 void AtomicOutput::make_durable() { lock_->sync(); }
@@ -165,6 +219,16 @@ void AtomicOutput::show() {
     files_->rename(temporary_path_, final_path_);
   } else {
     files_->rename_no_replace(temporary_path_, final_path_);
+  }
+  shown_ = true;
+}
+
+void AtomicOutput::unshow() {
+  shown_ = false;
+  if (!kept_) return;
+  try {
+    if (names_our_file(*lock_, final_path_)) files_->link(final_path_, temporary_path_);
+  } catch (const Error&) {  // putting an old output back matters more than going on later
   }
 }
 
@@ -187,7 +251,10 @@ void AtomicOutput::publish(bool sync) {
 void AtomicOutput::discard() {
   const auto unlocked_at_the_end = std::move(lock_);
   if (!unlocked_at_the_end) return;
-  if (names_our_file(*unlocked_at_the_end, temporary_path_)) files_->unlink(temporary_path_);
+  if (names_our_file(*unlocked_at_the_end, temporary_path_)) {
+    remove_journal();
+    files_->unlink(temporary_path_);
+  }
   on_signal_ = {};
 }
 

@@ -9,10 +9,7 @@
 
 namespace cairn {
 
-std::string old_path_for(const std::string& final_path) {
-  const auto name = final_path.rfind('/') + 1;  // npos + 1 is 0
-  return final_path.substr(0, name) + "." + final_path.substr(name) + ".cairn-old";
-}
+std::string old_path_for(const std::string& final_path) { return hidden_path_for(final_path, ".cairn-old"); }
 
 namespace {
 
@@ -30,31 +27,38 @@ std::string resolve_ahead(FileSystem& files, const std::filesystem::path& path) 
 }  // namespace
 
 std::vector<std::string> AtomicOutputs::check(FileSystem& files, const std::vector<Wanted>& wanted,
-                                              bool overwrite) {
+                                              bool overwrite, bool discard_leftovers) {
   std::vector<std::string> places;
   for (const auto& [path, size] : wanted) {
     places.push_back(resolve_ahead(files, path));
     if (std::find(places.begin(), places.end() - 1, places.back()) != places.end() - 1)
       fail_doubled(places.back());
-    AtomicOutput::check(files, places.back(), overwrite);
+    AtomicOutput::check(files, places.back(), overwrite, discard_leftovers);
   }
   return places;
 }
 
-AtomicOutputs AtomicOutputs::create(FileSystem& files, const std::vector<Wanted>& wanted, bool overwrite) {
-  AtomicOutputs set(files, overwrite);
+AtomicOutputs AtomicOutputs::create(FileSystem& files, const std::vector<Wanted>& wanted, bool overwrite,
+                                    bool discard_leftovers) {
+  AtomicOutputs set(files, overwrite, {});
   for (const auto& [path, size] : wanted) {
     const std::string place = files.resolve(path);
     if (std::ranges::find(set.outputs_, place, &AtomicOutput::final_path) != set.outputs_.end())
       fail_doubled(place);
-    set.outputs_.push_back(AtomicOutput::create(files, path, size, overwrite));
+    set.outputs_.push_back(AtomicOutput::create(files, path, size, overwrite, discard_leftovers));
   }
   set.kept_.resize(wanted.size());
   return set;
 }
 
-void AtomicOutputs::publish(bool sync) {
+AtomicOutputs::AtomicOutputs(FileSystem& files, bool overwrite, std::vector<AtomicOutput> outputs)
+    : files_(&files), overwrite_(overwrite), outputs_(std::move(outputs)), kept_(outputs_.size()) {}
+
+void AtomicOutputs::keep() { std::ranges::for_each(outputs_, &AtomicOutput::keep); }
+
+void AtomicOutputs::publish(bool sync, const std::function<void()>& before_show) {
   if (sync) std::ranges::for_each(outputs_, &AtomicOutput::make_durable);
+  if (before_show) before_show();
   {
     const SignalsHeld held;
     show_all();
@@ -66,9 +70,9 @@ void AtomicOutputs::show_all() {
   std::vector<std::size_t> shown;
   try {
     // what is renamed last needs no way back
-    for (std::size_t i = 1; i < outputs_.size(); ++i) kept_[i] = overwrite_ && keep_old(i);
+    for (std::size_t i = 1; i < outputs_.size(); ++i) kept_[i] = keep_old(i);
     for (std::size_t i = outputs_.size(); i-- > 0;) {
-      outputs_[i].show();
+      if (!outputs_[i].is_shown()) outputs_[i].show();
       shown.push_back(i);
     }
   } catch (Error& error) {
@@ -82,9 +86,11 @@ void AtomicOutputs::show_all() {
 
 bool AtomicOutputs::keep_old(std::size_t index) const {
   const std::string& path = outputs_[index].final_path();
-  if (!files_->status(path, false)) return false;
   const std::string old = old_path_for(path);
-  if (files_->status(old, false)) files_->unlink(old);  // of a run that was killed
+  const bool has_old = files_->status(old, false).has_value();
+  if (outputs_[index].is_shown()) return has_old;  // an earlier run came as far as that
+  if (!overwrite_ || !files_->status(path, false)) return false;
+  if (has_old) files_->unlink(old);  // of a run that was killed
   files_->link(path, old);
   return true;
 }
@@ -94,6 +100,7 @@ std::string AtomicOutputs::put_back(const std::vector<std::size_t>& shown) {
   for (const std::size_t i : shown) {
     const std::string& path = outputs_[i].final_path();
     try {
+      outputs_[i].unshow();
       if (kept_[i])
         files_->rename(old_path_for(path), path);
       else

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -22,22 +23,28 @@ class AtomicOutputs {
     std::uint64_t size;  ///< bytes
   };
   /// At least one. Throws as AtomicOutput::create does; then no temporary is left.
-  static AtomicOutputs create(FileSystem& files, const std::vector<Wanted>& wanted, bool overwrite);
+  static AtomicOutputs create(FileSystem& files, const std::vector<Wanted>& wanted, bool overwrite,
+                              bool discard_leftovers = false);
   /// Throws what create() would find in the way, and makes nothing; directories may be missing. Returns the
   /// final paths.
-  static std::vector<std::string> check(FileSystem& files, const std::vector<Wanted>& wanted, bool overwrite);
+  static std::vector<std::string> check(FileSystem& files, const std::vector<Wanted>& wanted, bool overwrite,
+                                        bool discard_leftovers = false);
+  /// Of outputs that AtomicOutput::reopen or reopen_shown took up. Those that are shown stay so.
+  AtomicOutputs(FileSystem& files, bool overwrite, std::vector<AtomicOutput> outputs);
 
   std::size_t size() const { return outputs_.size(); }
   const AtomicOutput& operator[](std::size_t index) const { return outputs_[index]; }
+  /// See AtomicOutput.
+  void keep();
 
-  /// Called at most once. Old outputs are kept as hard links until the last rename; a rename that fails puts
-  /// them back and takes away what had appeared, then throws. SIGINT and SIGTERM wait for this thread
-  /// meanwhile. Throws io, with nothing changed, where an old output must be kept and the file system has no
-  /// hard links (a single output needs none).
-  void publish(bool sync);
+  /// Called at most once. `before_show`, where there is one, is called when all are durable. Old outputs are
+  /// kept as hard links until the last rename; a rename that fails puts them back and takes away what had
+  /// appeared, then throws. SIGINT and SIGTERM wait for this thread meanwhile. Throws io, with nothing
+  /// changed, where an old output must be kept and the file system has no hard links (a single output needs
+  /// none).
+  void publish(bool sync, const std::function<void()>& before_show = {});
 
  private:
-  AtomicOutputs(FileSystem& files, bool overwrite) : files_(&files), overwrite_(overwrite) {}
   bool keep_old(std::size_t index) const;
   void show_all();
   /// Words about what could not be put back; empty: all is as before.

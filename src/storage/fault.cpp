@@ -2,6 +2,7 @@
 #include "storage/fault.hpp"
 
 #include <cerrno>
+#include <csignal>
 #include <thread>
 #include <utility>
 
@@ -52,7 +53,9 @@ class FaultyFile final : public File {
 
   void write(std::uint64_t byte_offset, std::span<const std::byte> bytes) override {
     const auto effect = faults_.begin(Operation::write, path());
-    if (effect.error_number == ENOSPC) inner_->write(byte_offset, bytes.first(bytes.size() / 2));
+    if (effect.error_number == ENOSPC || effect.kill)
+      inner_->write(byte_offset, bytes.first(bytes.size() / 2));
+    if (effect.kill) std::raise(SIGKILL);
     if (effect.error_number != 0) {
       fail_as_asked(Operation::write, path(), effect.error_number, bytes.size());
     }
@@ -130,10 +133,12 @@ FaultyFileSystem::Effect FaultyFileSystem::begin(Operation operation, const std:
       delay += fault.delay;
       if (effect.error_number == 0) effect.error_number = fault.error_number;
       effect.short_read |= fault.short_read;
+      effect.kill |= fault.kill;
       if (fault.flip_bit_of_byte) effect.flipped_bytes.push_back(*fault.flip_bit_of_byte);
     }
   }
   if (delay.count() > 0) std::this_thread::sleep_for(delay);
+  if (effect.kill && operation != Operation::write) std::raise(SIGKILL);
   return effect;
 }
 

@@ -54,7 +54,8 @@ struct InjectedFault {
   /// EAGAIN makes try_lock() false, EXDEV makes
   /// copy_from() copy nothing, ENOSPC lets a write store its first half.
   int error_number = 0;
-  bool short_read = false;                          ///< of a read: corrupt, as at the end of the file
+  bool short_read = false;  ///< of a read: corrupt, as at the end of the file
+  bool kill = false;        ///< ends the process as `kill -9` does; a write stores its first half before
   std::optional<std::uint64_t> flip_bit_of_byte{};  ///< of a read over this byte of the file: its lowest bit
 };
 
@@ -98,7 +99,7 @@ class FaultyFileSystem final : public FileSystem {
   /// What is to happen to one call.
   struct Effect {
     int error_number = 0;
-    bool short_read = false;
+    bool short_read = false, kill = false;
     std::vector<std::uint64_t> flipped_bytes;
   };
 

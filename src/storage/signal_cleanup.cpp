@@ -16,10 +16,14 @@ namespace {
 
 // Whoever takes a path out of its slot owns it: the handler and a running destructor never meet.
 std::array<std::atomic<char*>, 64> registered{};
+std::atomic<char*> said{nullptr};
 static_assert(std::atomic<char*>::is_always_lock_free);
 
 extern "C" void remove_and_end(int signal_number) {
   remove_registered_files();
+  if (const char* text = said.exchange(nullptr)) {
+    [[maybe_unused]] const auto ignored = ::write(STDERR_FILENO, text, std::strlen(text));
+  }
   // Blocked while the handler runs: delivered, with the default action, when it returns.
   std::signal(signal_number, SIG_DFL);
   raise(signal_number);
@@ -60,6 +64,17 @@ SignalsHeld::SignalsHeld() {
 SignalsHeld::~SignalsHeld() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 
 void SignalsHeld::release_here() const { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+SayOnSignal::SayOnSignal(const std::string& text) : text_(strdup(text.c_str())) {
+  char* nothing = nullptr;
+  said.compare_exchange_strong(nothing, text_);
+}
+
+SayOnSignal::~SayOnSignal() {
+  char* mine = text_;
+  said.compare_exchange_strong(mine, nullptr);
+  std::free(text_);
+}
 
 RemoveOnSignal::RemoveOnSignal(const std::string& path) {
   char* copy = strdup(path.c_str());

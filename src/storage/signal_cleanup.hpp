@@ -8,9 +8,9 @@
 
 namespace cairn {
 
-/// On SIGINT, SIGTERM and SIGHUP, from now on: unlinks the registered paths, then ends by the same signal (a
-/// shell sees 128 + its number). A signal that the process was started to ignore stays ignored. Called by
-/// programs, never by the library. Local.
+/// On SIGINT, SIGTERM and SIGHUP, from now on: unlinks the registered paths, says what is registered to be
+/// said, then ends by the same signal (a shell sees 128 + its number). A signal that the process was started
+/// to ignore stays ignored. Called by programs, never by the library. Local.
 void install_signal_cleanup();
 
 /// Unlinks the registered paths; they are registered no more. For who ends the process in another way. Local.
@@ -44,6 +44,18 @@ class RemoveOnSignal {
  private:
   static constexpr std::size_t nowhere = ~std::size_t{0};
   std::size_t slot_ = nowhere;
+};
+
+/// While it lives, `text` (a line) is written to standard error when one of those signals ends the process.
+class SayOnSignal {
+ public:
+  SayOnSignal() = default;
+  explicit SayOnSignal(const std::string& text);
+  ~SayOnSignal();
+  SayOnSignal(const SayOnSignal&) = delete;
+
+ private:
+  char* text_ = nullptr;
 };
 
 }  // namespace cairn

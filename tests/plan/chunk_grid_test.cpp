@@ -216,13 +216,34 @@ TEST(Windows, TileTheRegionAndAreOwnedOnce) {
       EXPECT_TRUE(at % 64 == 0 || at == region.end);
     }
     EXPECT_EQ(at, region.end);
-    for (int size = 1; size < 9; ++size) {
-      std::uint64_t next = 0;
+  }
+}
+
+std::vector<std::uint64_t> numbers_of(const WindowRuns& windows) {
+  std::vector<std::uint64_t> numbers;
+  for (std::uint64_t i = 0; i < windows.count(); ++i) numbers.push_back(windows[i]);
+  return numbers;
+}
+
+TEST(WindowRuns, AnyNumberOfRanksOwnsEachOnce) {
+  const std::vector<std::vector<WindowRun>> holes{
+      {}, {{0, 1}}, {{9, 10}}, {{7, 9}, {0, 2}, {4, 5}}, {{2, 4}, {4, 6}}, {{0, 10}}};
+  for (const auto& without : holes) {
+    const WindowRuns windows(10, without);
+    std::vector<std::uint64_t> expected;
+    for (std::uint64_t i = 0; i < 10; ++i) {
+      const auto holds = [i](const WindowRun& run) { return run.begin <= i && i < run.end; };
+      if (std::ranges::none_of(without, holds)) expected.push_back(i);
+    }
+    EXPECT_EQ(numbers_of(windows), expected);
+    for (int size = 1; size < 13; ++size) {
+      std::vector<std::uint64_t> all;
       for (int rank = 0; rank < size; ++rank) {
-        EXPECT_EQ(windows.owned(rank, size).begin, next);
-        next = windows.owned(rank, size).end;
+        const auto mine = numbers_of(windows.share(rank, size));
+        EXPECT_LE(mine.size(), expected.size() / static_cast<std::size_t>(size) + 1);
+        all.insert(all.end(), mine.begin(), mine.end());
       }
-      EXPECT_EQ(next, windows.count());
+      EXPECT_EQ(all, expected);
     }
   }
 }

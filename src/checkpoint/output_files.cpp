@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "checkpoint/output_files.hpp"
+
+#include <algorithm>
+
+#include "base/byte_writer.hpp"
+#include "base/fail.hpp"
+#include "base/keyed_hash.hpp"
+#include "base/text.hpp"
+#include "checkpoint/destination.hpp"
+#include "checkpoint/dry_run.hpp"
+#include "checkpoint/small_file.hpp"
+#include "engine/kernel_copy.hpp"
+#include "plan/names/name_list.hpp"
+
+namespace cairn {
+
+// --- planned ----------------------------------------------------------------------------------------------
+
+void OutputFiles::plan_all(const std::vector<OutputRequest>& requests, dcp::DirectorySource& source,
+                           std::uint64_t metadata_bytes) {
+  source_ = &source;
+  const bool all_as_is = requests.size() == 1 && requests[0].keeps_all();
+  std::optional<NamedEntries> entries;
+  if (!all_as_is) entries.emplace(source.catalog());
+  if (options_.ema) warn_of_gaps(find_ema_gaps(entries->all()));
+  for (const OutputRequest& request : requests) {
+    std::optional<OutputCatalog> chosen;
+    if (!request.keeps_all()) {
+      chosen = apply_rules(source.catalog(), *entries, request.rules, !options_.flat);
+      warn_of_map(request, *chosen);
+    }
+    plan_one(request.file, chosen ? &*chosen : nullptr, metadata_bytes);
+  }
+}
+
+void OutputFiles::plan_one(const std::string& file, const OutputCatalog* chosen,
+                           std::uint64_t metadata_bytes) {
+  auto state = consolidate_state(*source_, chosen, options_, file, metadata_bytes);
+  report_.warnings.insert(report_.warnings.end(), state.warnings.begin(), state.warnings.end());
+  if (outputs_.empty()) report_.skipped = std::move(state.skipped);
+  if (dry_ != nullptr) tell(file, state, chosen);
+  plan_.outputs.push_back({{},
+                           zip::archive_name(file),
+                           options_.alignment,
+                           state.main.pickle.size(),
+                           std::move(state.main.storages)});
+  outputs_.push_back({file, std::move(state), {}, 0});
+}
+
+void OutputFiles::tell(const std::string& file, const ConsolidatedState& state, const OutputCatalog* chosen) {
+  dry_->outputs.push_back({file, 0, 0, dry_run_entries(state.main, source_->catalog(), chosen)});
+  if (!state.unsafe_objects) return;
+  dry_->outputs.push_back(
+      {objects_path_for(file), 0, 0, dry_run_entries(*state.unsafe_objects, source_->catalog(), chosen)});
+}
+
+void OutputFiles::warn_of_gaps(const EmaGaps& gaps) {
+  const auto warn = [&](const std::vector<std::string>& names, std::string_view counterpart) {
+    if (names.empty()) return;
+    report_.warnings.push_back(fmt::format("no {} for {}", counterpart, list_names(names)));
+  };
+  warn(gaps.without_net, "'net.' counterpart");
+  warn(gaps.without_ema, "'net_ema.' counterpart");
+}
+
+void OutputFiles::warn_of_map(const OutputRequest& request, const OutputCatalog& chosen) {
+  if (chosen.unused_map_names.empty()) return;
+  report_.warnings.push_back(fmt::format("{}: nothing is called {}", escape_name(request.map_file),
+                                         list_names(chosen.unused_map_names)));
+}
+
+// --- created ----------------------------------------------------------------------------------------------
+
+void OutputFiles::create(FileSystem& view, const PlannedOutputs& planned, const FileDigest& metadata,
+                         const std::vector<std::string>& machines) {
+  auto wanted = wanted_files(view, planned);
+  if (dry_ != nullptr) return check(wanted);
+  WantedRoom room;
+  for (const auto& [path, size] : wanted)
+    prepare_directory(files_, path, size, options_.overwrite || options_.resume, room);
+  if (options_.resume)
+    begin_or_continue(view, planned, metadata, std::move(wanted), machines);
+  else
+    set_.emplace(AtomicOutputs::create(files_, wanted, options_.overwrite));
+  for (std::size_t i = 0; i < plan_.outputs.size(); ++i)
+    plan_.outputs[i].temporary_path = set()[i].temporary_path();
+}
+
+void OutputFiles::check(const std::vector<AtomicOutputs::Wanted>& wanted) {
+  WantedRoom room;
+  std::vector<DryRunOutput*> outputs;  // as wanted
+  for (const auto& [path, size] : wanted) {
+    DryRunOutput& output = *std::ranges::find(dry_->outputs, path, &DryRunOutput::path);
+    output.bytes = size;
+    output.free_bytes = check_directory(files_, path, size, options_.overwrite || options_.resume, room);
+    outputs.push_back(&output);
+  }
+  const auto places =
+      AtomicOutputs::check(files_, wanted, options_.overwrite || may_be_ours(), options_.resume);
+  for (std::size_t i = 0; i < places.size(); ++i) outputs[i]->path = places[i];
+}
+
+void OutputFiles::begin_or_continue(FileSystem& view, const PlannedOutputs& planned,
+                                    const FileDigest& metadata, std::vector<AtomicOutputs::Wanted> wanted,
+                                    const std::vector<std::string>& machines) {
+  JournalJob job = describe_job(options_, plan_, metadata);
+  job.source = view.resolve(plan_.directory);
+  job.window_count = planned.windows().count();
+  job.shards = find_shard_times(view, plan_.directory, source_->catalog());
+  for (const Output& output : outputs_) job.plan_hash = stable_hash(output.state.main.pickle, job.plan_hash);
+  resumption_.emplace(cairn::begin_or_continue(
+      files_, {std::move(wanted), options_.overwrite, options_.sync, std::move(job), machines}));
+  check_pieces_read(resumption_->before.passed, source_->catalog());
+  plan_.finished = resumption_->before.finished;
+  plan_.is_complete = resumption_->before.is_complete();
+  on_signal_.emplace(fmt::format("cairn: ended by a signal; the same command continues {}\n",
+                                 escape_name(set()[0].temporary_path())));
+}
+
+const PassedBytes& OutputFiles::passed_before() const {
+  static const PassedBytes nothing;
+  return resumption_ ? resumption_->before.passed : nothing;
+}
+
+// Then begin_or_continue knows better.
+bool OutputFiles::may_be_ours() const { return options_.resume && has_journal(files_, outputs_[0].file); }
+
+// The main output comes first in the set: it appears last.
+std::vector<AtomicOutputs::Wanted> OutputFiles::wanted_files(FileSystem& view,
+                                                             const PlannedOutputs& planned) {
+  std::vector<AtomicOutputs::Wanted> wanted;
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    if (i > 0) check_output(view, plan_.directory, outputs_[i].file, options_.overwrite || may_be_ours());
+    wanted.push_back({outputs_[i].file, planned.layout(i).file_size()});
+  }
+  for (Output& output : outputs_) want_objects(view, output, wanted);
+  return wanted;
+}
+
+void OutputFiles::want_objects(FileSystem& view, Output& output, std::vector<AtomicOutputs::Wanted>& wanted) {
+  const std::string file = objects_path_for(output.file);
+  if (output.state.unsafe_objects) {
+    check_output(view, plan_.directory, file, options_.overwrite || may_be_ours());
+    const FileState& objects = *output.state.unsafe_objects;
+    output.objects_layout.emplace(zip::archive_name(file), objects.pickle.size(),
+                                  record_bytes(objects.storages), options_.alignment);
+    output.objects_index = wanted.size();
+    wanted.push_back({file, output.objects_layout->file_size()});
+  } else if (options_.objects == ObjectPolicy::safe && files_.status(file)) {
+    report_.warnings.push_back(
+        fmt::format("{}: left as it is; no object of this checkpoint needs it", escape_name(file)));
+  }
+}
+
+// --- closed -----------------------------------------------------------------------------------------------
+
+void OutputFiles::finish(std::size_t index, const PlannedOutputs& planned,
+                         const std::vector<std::uint32_t>& crcs) {
+  if (!plan_.is_complete) write_closing(index, planned, crcs);
+  const Output& output = outputs_[index];
+  report_output(index, planned.layout(index).file_size(), output.state.main);
+  if (output.state.unsafe_objects) write_objects(output);
+}
+
+void OutputFiles::write_closing(std::size_t index, const PlannedOutputs& planned,
+                                const std::vector<std::uint32_t>& crcs) {
+  const torch_file::Layout& layout = planned.layout(index);
+  const auto& pickle = outputs_[index].state.main.pickle;
+  const auto file = files_.open_write(plan_.outputs[index].temporary_path);
+  file->write(0, layout.head(pickle));
+  for (const std::uint64_t record : records_without_back(index, planned)) {
+    const ByteRange extent = layout.extent(record), payload = layout.payload(record);
+    Bytes back(extent.end - payload.end);
+    layout.write_back(record, crcs[record], back);
+    file->write(payload.end, back);
+  }
+  std::uint64_t at = layout.region().end;
+  layout.write_tail(pickle, crcs, [&](std::span<const std::byte> bytes) {
+    file->write(at, bytes);
+    at += bytes.size();
+  });
+  if (options_.sync) file->sync();
+  file->close();
+}
+
+// Those that more than one window holds, and those whose payload the kernel copied.
+std::vector<std::uint64_t> OutputFiles::records_without_back(std::size_t index,
+                                                             const PlannedOutputs& planned) const {
+  auto records = planned.split_records(index);
+  for (std::uint64_t record = 0; by_kernel() && record < plan_.outputs[index].contents.size(); ++record) {
+    if (is_for_kernel(plan_.outputs[index].contents[record])) records.push_back(record);
+  }
+  return records;
+}
+
+void OutputFiles::write_objects(const Output& output) {
+  const auto& objects = *output.state.unsafe_objects;
+  const auto size = output.objects_layout->file_size();
+  report_output(output.objects_index, size, objects);
+  if (plan_.is_complete) return;
+  const auto read_before = source_->read_bytes();
+  const auto file = files_.open_write(set()[output.objects_index].temporary_path());
+  write_small_file(*file, *output.objects_layout, objects.pickle, objects.storages, *source_);
+  if (options_.sync) file->sync();
+  file->close();
+  report_.read_bytes += source_->read_bytes() - read_before;
+}
+
+void OutputFiles::report_output(std::size_t index, std::uint64_t bytes, const FileState& state) {
+  report_.outputs.push_back({set()[index].final_path(), bytes, state.tensors, state.objects});
+  report_.written_bytes += bytes;
+}
+
+// --- published --------------------------------------------------------------------------------------------
+
+void OutputFiles::publish() {
+  const auto say_complete = [this] {
+    if (resumption_ && !plan_.is_complete) resumption_->journal.add_complete(tails_of(set()));
+  };
+  set().publish(options_.sync, say_complete);
+  if (resumption_) resumption_->journal.remove();
+  on_signal_.reset();
+  std::ranges::for_each(report_.outputs, [this](const OutputReport& output) { check_published(output); });
+}
+
+// Success must mean that the file is there.
+void OutputFiles::check_published(const OutputReport& output) const {
+  const auto status = files_.status(output.path);
+  if (status && status->size == output.bytes) return;
+  fail(ErrorKind::io, "{}: {} bytes found after publishing, {} expected", output.path,
+       status ? status->size : 0, output.bytes);
+}
+
+}  // namespace cairn

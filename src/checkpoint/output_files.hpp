@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The files of a consolidation as the coordinator makes them: planned, created, closed, published. Local.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cairn/checkpoint.hpp"
+#include "checkpoint/consolidated_state.hpp"
+#include "checkpoint/consolidation_plan.hpp"
+#include "checkpoint/journal_job.hpp"
+#include "checkpoint/output_requests.hpp"
+#include "checkpoint/planned_outputs.hpp"
+#include "checkpoint/resumption.hpp"
+#include "formats/dcp/source.hpp"
+#include "plan/names/ema.hpp"
+#include "storage/atomic_outputs.hpp"
+
+namespace cairn {
+
+class OutputFiles {
+ public:
+  /// All arguments outlive it. What there is to say goes into `report`.
+  OutputFiles(FileSystem& files, const ConsolidateOptions& options, ConsolidationPlan& plan,
+              ConsolidateReport& report)
+      : files_(files), options_(options), plan_(plan), report_(report) {}
+
+  /// From now on nothing is made: `report`, which outlives the object, is told of the outputs instead.
+  void only_tell(DryRunReport& report) { dry_ = &report; }
+
+  /// Adds an output to the plan for each request. `source` outlives the object; `metadata_bytes` is the size
+  /// of its metadata.
+  void plan_all(const std::vector<OutputRequest>& requests, dcp::DirectorySource& source,
+                std::uint64_t metadata_bytes);
+  /// Creates the temporaries, whose paths go into the plan. `view` is the coordinator's way to the source.
+  /// Throws as check_output, prepare_directory and AtomicOutputs::create do; then nothing is left.
+  /// With options.resume as begin_or_continue does: `machines` are those of all ranks, `metadata` what the
+  /// source's metadata is; what an earlier run has done goes into the plan. After only_tell() it throws as
+  /// otherwise, and makes nothing.
+  void create(FileSystem& view, const PlannedOutputs& planned, const FileDigest& metadata,
+              const std::vector<std::string>& machines);
+
+  /// With options.resume, else null.
+  JournalFile* journal() { return resumption_ ? &resumption_->journal : nullptr; }
+  /// CRCs of windows that an earlier run has written; empty without one.
+  const PassedBytes& passed_before() const;
+
+  /// The closing phase of one output: what windows leave open, with the CRCs of its records. Of a plan that
+  /// is complete it only goes into the report.
+  void finish(std::size_t output, const PlannedOutputs& planned, const std::vector<std::uint32_t>& crcs);
+  /// Makes all of them visible, and throws io unless they are there.
+  void publish();
+
+ private:
+  // An output of the plan.
+  struct Output {
+    std::string file;
+    ConsolidatedState state;
+    std::optional<torch_file::Layout> objects_layout;
+    std::size_t objects_index;  // in the set of files
+  };
+
+  bool by_kernel() const { return options_.copy == CopyMode::kernel; }
+  void tell(const std::string& file, const ConsolidatedState& state, const OutputCatalog* chosen);
+  void check(const std::vector<AtomicOutputs::Wanted>& wanted);
+  void plan_one(const std::string& file, const OutputCatalog* chosen, std::uint64_t metadata_bytes);
+  void warn_of_gaps(const EmaGaps& gaps);
+  void warn_of_map(const OutputRequest& request, const OutputCatalog& chosen);
+  std::vector<AtomicOutputs::Wanted> wanted_files(FileSystem& view, const PlannedOutputs& planned);
+  void want_objects(FileSystem& view, Output& output, std::vector<AtomicOutputs::Wanted>& wanted);
+  void write_closing(std::size_t index, const PlannedOutputs& planned,
+                     const std::vector<std::uint32_t>& crcs);
+  std::vector<std::uint64_t> records_without_back(std::size_t index, const PlannedOutputs& planned) const;
+  void write_objects(const Output& output);
+  AtomicOutputs& set() { return resumption_ ? resumption_->outputs : *set_; }
+  void begin_or_continue(FileSystem& view, const PlannedOutputs& planned, const FileDigest& metadata,
+                         std::vector<AtomicOutputs::Wanted> wanted, const std::vector<std::string>& machines);
+  bool may_be_ours() const;
+  void report_output(std::size_t index, std::uint64_t bytes, const FileState& state);
+  void check_published(const OutputReport& output) const;
+
+  FileSystem& files_;
+  const ConsolidateOptions& options_;
+  ConsolidationPlan& plan_;
+  ConsolidateReport& report_;
+  dcp::DirectorySource* source_ = nullptr;
+  std::vector<Output> outputs_;  // as plan_.outputs
+  std::optional<AtomicOutputs> set_;
+  std::optional<Resumption> resumption_;  // holds the set, with options.resume
+  std::optional<SayOnSignal> on_signal_;
+  DryRunReport* dry_ = nullptr;
+};
+
+}  // namespace cairn

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "checkpoint/resumption.hpp"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "base/crc32.hpp"
+#include "base/fail.hpp"
+#include "base/text.hpp"
+
+namespace cairn {
+namespace {
+
+constexpr const char* kHint = "--overwrite without --resume discards what is there, and begins anew";
+constexpr const char* kBootId = "/proc/sys/kernel/random/boot_id";
+
+std::uint32_t tail_of(const AtomicOutput& output) {
+  const std::uint64_t size = output.status().size;
+  Bytes tail(std::min(size, kTailBytes));
+  output.read(size - tail.size(), tail);
+  return crc32(tail);
+}
+
+template <class Body>
+auto with_hint(Body body) {
+  try {
+    return body();
+  } catch (Error& error) {
+    if (error.kind() == ErrorKind::corrupt || error.kind() == ErrorKind::mismatch) error.add_hint(kHint);
+    throw;
+  }
+}
+
+class Attempt {
+ public:
+  Attempt(FileSystem& files, const ResumableRun& run)
+      : files_(files),
+        run_(run),
+        job_(run.job),
+        journal_path_(journal_path_for(files.resolve(run.wanted.front().path))) {
+    for (const auto& [path, size] : run.wanted) job_.outputs.push_back({files.resolve(path), size, 0});
+  }
+
+  // The lock of the main temporary comes first: it is there until all is published.
+  Resumption run() {
+    auto main = AtomicOutput::reopen(files_, run_.wanted.front().path, run_.overwrite);
+    auto before = with_hint([&] { return read_journal(files_, journal_path_); });
+    if (!before || is_over(*before, main)) {
+      if (main) main->discard();
+      return begin();
+    }
+    return with_hint([&] { return go_on(std::move(main), std::move(*before)); });
+  }
+
+ private:
+  // Nothing that the journal tells of waits for being published: it was, and the job was this one or another;
+  // or somebody took it away.
+  bool is_over(const JournalContent& before, const std::optional<AtomicOutput>& main) const {
+    if (!before.is_complete()) return !main;
+    if (main) return !is_same(*main, before.job.outputs.front());
+    return !difference(before.job, job_).empty() || !all_published(before);
+  }
+
+  bool all_published(const JournalContent& before) const {
+    for (std::size_t i = 0; i < before.job.outputs.size(); ++i) {
+      const auto shown = AtomicOutput::reopen_shown(files_, before.job.outputs[i].path, true);
+      if (!shown || !is_same(*shown, before.job.outputs[i]) || tail_of(*shown) != before.tails[i])
+        return false;
+    }
+    return true;
+  }
+
+  static bool is_same(const AtomicOutput& output, const JournalJob::Output& expected) {
+    const FileStatus found = output.status();
+    return found.inode == expected.inode && found.size == expected.bytes;
+  }
+
+  Resumption begin() {
+    auto outputs = AtomicOutputs::create(files_, run_.wanted, run_.overwrite, true);
+    for (std::size_t i = 0; i < outputs.size(); ++i) job_.outputs[i].inode = outputs[i].status().inode;
+    const SignalsHeld held;
+    auto journal = JournalFile::create(files_, journal_path_, job_, run_.sync);
+    outputs.keep();
+    if (!run_.sync) journal.add_machines(run_.machines);
+    JournalContent nothing;
+    nothing.job = job_;
+    return {std::move(outputs), std::move(journal), std::move(nothing)};
+  }
+
+  Resumption go_on(std::optional<AtomicOutput> main, JournalContent before) {
+    if (const auto changed = difference(before.job, job_); !changed.empty())
+      fail(ErrorKind::mismatch, "{}: it was begun with something else: {}", escape_name(journal_path_),
+           changed);
+    check_machines(before);
+    AtomicOutputs outputs(files_, run_.overwrite, take_up(std::move(main), before));
+    check_tails(outputs, before);
+    auto journal = JournalFile::reopen(files_, journal_path_, before, run_.sync);
+    if (!run_.sync) journal.add_machines(run_.machines);
+    return {std::move(outputs), std::move(journal), std::move(before)};
+  }
+
+  // Whoever did not sync counts on the memory of the machines that wrote.
+  void check_machines(const JournalContent& before) const {
+    for (const auto& machine : before.machines) {
+      if (!machine.empty() && std::ranges::find(run_.machines, machine) != run_.machines.end()) continue;
+      fail(ErrorKind::mismatch,
+           "{}: it was begun with --no-sync on a machine that has been started anew or takes no part now: "
+           "what "
+           "it wrote may be lost",
+           escape_name(journal_path_));
+    }
+  }
+
+  std::vector<AtomicOutput> take_up(std::optional<AtomicOutput> main, const JournalContent& before) const {
+    std::vector<AtomicOutput> outputs;
+    for (std::size_t i = 0; i < before.job.outputs.size(); ++i) {
+      const auto& expected = before.job.outputs[i];
+      auto output = i == 0 ? std::move(main) : AtomicOutput::reopen(files_, expected.path, run_.overwrite);
+      if (output) {
+        outputs.push_back(std::move(*output));
+      } else if (auto shown = before.is_complete()
+                                  ? AtomicOutput::reopen_shown(files_, expected.path, run_.overwrite)
+                                  : std::nullopt) {
+        outputs.push_back(std::move(*shown));
+      } else {
+        fail(ErrorKind::mismatch, "{}: this file is missing, of which {} tells",
+             escape_name(temporary_path_for(expected.path)), escape_name(journal_path_));
+      }
+      check_identity(outputs.back(), expected);
+    }
+    return outputs;
+  }
+
+  void check_identity(const AtomicOutput& output, const JournalJob::Output& expected) const {
+    if (is_same(output, expected)) return;
+    const FileStatus found = output.status();
+    fail(ErrorKind::mismatch, "{}: {} bytes, inode {}, but {} tells of {} bytes, inode {}",
+         escape_name(temporary_path_for(expected.path)), found.size, found.inode, escape_name(journal_path_),
+         expected.bytes, expected.inode);
+  }
+
+  void check_tails(const AtomicOutputs& outputs, const JournalContent& before) const {
+    if (!before.is_complete() || tails_of(outputs) == before.tails) return;
+    fail(ErrorKind::mismatch, "{}: an output does not end as this journal tells", escape_name(journal_path_));
+  }
+
+  FileSystem& files_;
+  const ResumableRun& run_;
+  JournalJob job_;
+  const std::string journal_path_;
+};
+
+}  // namespace
+
+std::string this_machine() {
+  try {
+    const auto file = posix_file_system().open_read(kBootId);
+    Bytes id(36);
+    file->read(0, id);
+    return std::string(as_text(id));
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+bool has_journal(FileSystem& files, const std::string& file) {
+  try {
+    return files.status(journal_path_for(files.resolve(file)), false).has_value();
+  } catch (const Error&) {  // its directory is missing
+    return false;
+  }
+}
+
+std::vector<std::uint32_t> tails_of(const AtomicOutputs& outputs) {
+  std::vector<std::uint32_t> tails;
+  for (std::size_t i = 0; i < outputs.size(); ++i) tails.push_back(tail_of(outputs[i]));
+  return tails;
+}
+
+Resumption begin_or_continue(FileSystem& files, const ResumableRun& run) { return Attempt(files, run).run(); }
+
+}  // namespace cairn

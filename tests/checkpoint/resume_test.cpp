@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Runs that are killed, in a process of their own, and continued.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <iostream>
+#include <random>
+#include <thread>
+
+#include "cairn/checkpoint.hpp"
+#include "checkpoint/journal_file.hpp"
+#include "dcp_fixture.hpp"
+#include "failure_of.hpp"
+#include "storage/atomic_output.hpp"
+#include "storage/fault.hpp"
+
+namespace cairn {
+namespace {
+
+using Names = std::vector<std::string>;
+
+struct Trial {
+  TempDir dir;
+  ConsolidateOptions options;
+  std::unique_ptr<Communicator> comm = solo_communicator();
+
+  Trial() {
+    DcpFixture fixture;
+    fixture.add({"rows", DType::int32, {900, 1000}, split({900, 1000}, 0, 3)});
+    fixture.add({"columns", DType::float32, {700, 800}, split({700, 800}, 1, 2)});
+    for (int i = 0; i < 40; ++i)
+      fixture.add({"s" + std::to_string(i), DType::uint8, {i}, {{{{0}, {i}}, "__1_0.distcp"}}});
+    fixture.add_object("note", "hello");
+    fixture.write(dir, "source");
+    posix_file_system().make_directories(dir / "out");
+    options.source = dir / "source";
+    options.destination = dir / "out/m.pth";
+    options.threads = 1;
+    options.resume = true;
+    options.journal_interval_s = 0.001;
+  }
+
+  void write_larger_source() {
+    DcpFixture fixture;
+    fixture.add({"rows", DType::int32, {4000, 1000}, split({4000, 1000}, 0, 3)});
+    fixture.add({"columns", DType::int64, {1000, 2000}, split({1000, 2000}, 1, 4)});
+    fixture.write(dir, "source");
+  }
+  ConsolidateReport go(FileSystem& files = posix_file_system()) { return consolidate(*comm, files, options); }
+  Names left() const { return posix_file_system().list(dir / "out"); }
+  std::string output(const std::string& name = "m.pth") const { return dir.read("out/" + name); }
+
+  /// In a child: whether it was killed at that call.
+  bool is_killed(Operation operation, std::uint64_t call) {
+    FaultyFileSystem files(posix_file_system());
+    InjectedFault fault{.operation = operation, .first_call = call, .call_count = 1};
+    fault.kill = true;
+    files.inject(fault);
+    return has_ended_by_signal(start(files));
+  }
+  /// In a child: whether it was killed before its end.
+  bool is_killed_after(std::chrono::microseconds time) {
+    FaultyFileSystem files(posix_file_system());
+    const pid_t child = start(files);
+    std::this_thread::sleep_for(time);
+    kill(child, SIGKILL);
+    return has_ended_by_signal(child);
+  }
+
+  pid_t start(FaultyFileSystem& files) {
+    // so that entries come before the work is done
+    InjectedFault slow{.operation = Operation::write, .path_contains = ".cairn-part"};
+    slow.delay = std::chrono::milliseconds(2);
+    files.inject(slow);
+    const pid_t child = fork();
+    if (child != 0) return child;
+    try {
+      _exit(go(files).resumed_bytes > 0 ? kResumed : 0);
+    } catch (const Error& error) {
+      std::cerr << error.what() << std::endl;
+      _exit(1);
+    }
+  }
+  bool has_ended_by_signal(pid_t child) {
+    int status = 0;
+    waitpid(child, &status, 0);
+    resumed_ = WIFEXITED(status) && WEXITSTATUS(status) == kResumed;
+    EXPECT_TRUE(WIFSIGNALED(status) || resumed_ || WEXITSTATUS(status) == 0);
+    return WIFSIGNALED(status);
+  }
+  static constexpr int kResumed = 7;
+  bool resumed_ = false;  // the last child, to its end
+
+  void clear() {
+    for (const auto& name : left()) posix_file_system().unlink(dir / ("out/" + name));
+  }
+};
+
+const std::vector<Operation> kChanging{
+    Operation::create,         Operation::open_write, Operation::rename,   Operation::unlink,
+    Operation::sync_directory, Operation::write,      Operation::allocate, Operation::sync,
+    Operation::close,          Operation::lock,       Operation::link};
+
+// Kills at each call of each operation that changes something; the same command then ends with the same
+// files.
+void expect_any_kill_is_survived(Trial& run, const Names& files, const std::string& old = {}) {
+  const auto put_old = [&] {
+    run.clear();
+    for (const auto& name : files)
+      if (!old.empty()) run.dir.write("out/" + name, old);
+  };
+  run.options.overwrite = !old.empty();
+  put_old();
+  run.go();
+  std::vector<std::string> expected;
+  for (const auto& name : files) expected.push_back(run.output(name));
+  std::uint64_t kills = 0, resumed = 0;
+  for (const Operation operation : kChanging) {
+    for (std::uint64_t call = 0;; ++call) {
+      put_old();
+      if (!run.is_killed(operation, call)) break;
+      ++kills;
+      const std::string what =
+          "operation " + std::to_string(static_cast<int>(operation)) + ", call " + std::to_string(call);
+      // killed behind the journal's end
+      const bool is_over = run.left() == files && run.output() == expected[0];
+      if (!is_over || run.options.overwrite) resumed += run.go().resumed_bytes;
+      EXPECT_EQ(run.left(), files) << what;
+      for (std::size_t i = 0; i < files.size(); ++i)
+        EXPECT_TRUE(run.output(files[i]) == expected[i]) << what << ": " << files[i];
+    }
+  }
+  EXPECT_GT(kills, 30u);
+  EXPECT_GT(resumed, 0u);
+}
+
+TEST(Resume, ARunKilledAtAnyCallGoesOn) {
+  Trial run;
+  expect_any_kill_is_survived(run, {"m.pth"});
+}
+
+TEST(Resume, ARunKilledAtAnyCallGoesOnWithoutSyncs) {
+  Trial run;
+  run.options.sync = false;
+  expect_any_kill_is_survived(run, {"m.pth"});
+}
+
+TEST(Resume, ARunKilledAtAnyCallGoesOnWhenItReplacesFiles) {
+  Trial run;
+  run.options.sync = false;
+  run.options.more_outputs = {run.dir / "out/half.pth:cast=float16", run.dir / "out/some.pth:select=s*"};
+  expect_any_kill_is_survived(run, {"half.pth", "m.pth", "some.pth"}, "the old one");
+}
+
+TEST(Resume, ARunKilledAtAnyCallGoesOnWithNewFiles) {
+  Trial run;
+  run.options.sync = false;
+  run.options.more_outputs = {run.dir / "out/half.pth:cast=float16"};
+  expect_any_kill_is_survived(run, {"half.pth", "m.pth"});
+}
+
+TEST(Resume, ARunKilledAtAnyCallGoesOnWithTheKernelsCopies) {
+  Trial run;
+  run.options.sync = false;
+  run.options.copy = CopyMode::kernel;
+  expect_any_kill_is_survived(run, {"m.pth"});
+}
+
+// One job after the other, each killed again and again until it comes to its end.
+TEST(Resume, RandomKillsAreSurvived) {
+  const char* wanted = std::getenv("CAIRN_KILLS");
+  const int kills_wanted = wanted == nullptr ? 12 : std::atoi(wanted);
+  Trial run;
+  run.write_larger_source();
+  run.go();
+  const std::string expected = run.output();
+  run.options.overwrite = true;
+  std::mt19937 random(17);
+  std::uint64_t resumed = 0;
+  for (int kills = 0; kills < kills_wanted;) {
+    run.options.threads = 1 + static_cast<int>(random() % 3);
+    run.dir.write("out/m.pth", "the old one");
+    while (run.is_killed_after(std::chrono::microseconds(random() % 150'000))) {
+      ++kills;
+      const std::string now = run.output();
+      EXPECT_TRUE(now == "the old one" || now == expected);
+    }
+    EXPECT_EQ(run.left(), Names{"m.pth"});
+    EXPECT_TRUE(run.output() == expected);
+    resumed += run.resumed_ ? 1 : 0;
+  }
+  EXPECT_GT(resumed, 0u);
+}
+
+TEST(Resume, WhatIsWrittenIsNotReadAgain) {
+  Trial run;
+  const auto whole = run.go();
+  run.clear();
+  FaultyFileSystem files(posix_file_system());
+  InjectedFault fault{.operation = Operation::rename, .path_contains = "m.pth.cairn-part"};
+  fault.error_number = EIO;
+  files.inject(fault);
+  const Error error = failure_of([&] { run.go(files); });
+  EXPECT_TRUE(contains(error, "the same command goes on")) << error.what();
+  EXPECT_EQ(run.left(), (Names{".m.pth.cairn-journal", ".m.pth.cairn-part"}));
+  const auto again = run.go();
+  EXPECT_GT(again.resumed_bytes, 5u << 20);
+  EXPECT_LT(again.read_bytes, whole.read_bytes / 10);
+  EXPECT_EQ(again.verified_bytes, whole.verified_bytes);
+  EXPECT_EQ(again.written_bytes, whole.written_bytes);
+}
+
+// A run that failed at its third write of the output.
+struct Interrupted : Trial {
+  Interrupted() {
+    FaultyFileSystem files(posix_file_system());
+    InjectedFault fault{.operation = Operation::write, .path_contains = ".cairn-part", .first_call = 3};
+    fault.error_number = ENOSPC;
+    files.inject(fault);
+    failure_of([&] { go(files); });
+    EXPECT_EQ(left(), both);
+  }
+  const Names both{".m.pth.cairn-journal", ".m.pth.cairn-part"};
+
+  void expect_refused(ErrorKind kind, const std::vector<std::string>& words) {
+    const Error error = failure_of([&] { go(); });
+    EXPECT_EQ(error.kind(), kind) << error.what();
+    for (const auto& word : words) EXPECT_TRUE(contains(error, word)) << word << ": " << error.what();
+    EXPECT_TRUE(contains(error, "--overwrite")) << error.what();
+    EXPECT_EQ(left(), both);
+  }
+};
+
+TEST(Resume, OtherThreadsMemoryAndWritersChangeNothing) {
+  Interrupted run;
+  run.options.threads = 3;
+  run.options.max_memory = 20 << 20;
+  run.options.write = WriteMode::shared;
+  run.options.sync = false;
+  EXPECT_GT(run.go().resumed_bytes, 0u);
+  const std::string continued = run.output();
+  run.clear();
+  run.options.resume = false;
+  run.go();
+  EXPECT_TRUE(run.output() == continued);
+}
+
+TEST(Resume, AChangedSourceIsRefused) {
+  Interrupted run;
+  const std::string shard = run.dir.read("source/__1_0.distcp");
+  run.dir.write("source/__1_0.distcp", shard);  // another time
+  run.expect_refused(ErrorKind::mismatch, {"__1_0.distcp", "modified"});
+  run.dir.write("source/__1_0.distcp", shard + "x");
+  run.expect_refused(ErrorKind::mismatch, {"__1_0.distcp", std::to_string(shard.size() + 1)});
+}
+
+TEST(Resume, OtherOptionsAreRefusedByName) {
+  const std::vector<std::pair<std::string, void (*)(ConsolidateOptions&)>> changes{
+      {"--flat", [](ConsolidateOptions& o) { o.flat = true; }},
+      {"--align", [](ConsolidateOptions& o) { o.alignment = 4096; }},
+      {"--select", [](ConsolidateOptions& o) { o.names.select = {"rows"}; }},
+      {"--cast", [](ConsolidateOptions& o) { o.names.cast = {"float16"}; }},
+      {"--objects", [](ConsolidateOptions& o) { o.objects = ObjectPolicy::drop; }},
+      {"--copy", [](ConsolidateOptions& o) { o.copy = CopyMode::kernel; }},
+      {"--output", [](ConsolidateOptions& o) { o.more_outputs = {o.destination + "2:select=rows"}; }},
+      {"--verify-source", [](ConsolidateOptions& o) { o.verify_source = false; }}};
+  Interrupted run;
+  const ConsolidateOptions same = run.options;
+  for (const auto& [word, change] : changes) {
+    run.options = same;
+    change(run.options);
+    run.expect_refused(ErrorKind::mismatch, {word});
+    run.options.overwrite = true;
+    run.expect_refused(ErrorKind::mismatch, {word});
+  }
+}
+
+TEST(Resume, ADamagedJournalIsRefused) {
+  Interrupted run;
+  std::string journal = run.dir.read("out/.m.pth.cairn-journal");
+  for (const std::size_t at : {std::size_t{0}, std::size_t{40}, journal.size() - 1}) {
+    std::string damaged = journal;
+    damaged[at] ^= 4;
+    run.dir.write("out/.m.pth.cairn-journal", damaged);
+    run.expect_refused(ErrorKind::corrupt, {".m.pth.cairn-journal"});
+  }
+  run.dir.write("out/.m.pth.cairn-journal", "");
+  run.expect_refused(ErrorKind::corrupt, {".m.pth.cairn-journal"});
+}
+
+TEST(Resume, ATemporaryThatIsAnotherFileIsRefused) {
+  Interrupted run;
+  const std::string part = run.dir.read("out/.m.pth.cairn-part");
+  posix_file_system().rename(run.dir / "out/.m.pth.cairn-part", run.dir / "elsewhere");
+  run.dir.write("out/.m.pth.cairn-part", part);
+  run.expect_refused(ErrorKind::mismatch, {".m.pth.cairn-part", "inode"});
+  posix_file_system().rename(run.dir / "elsewhere", run.dir / "out/.m.pth.cairn-part");
+  posix_file_system().open_write(run.dir / "out/.m.pth.cairn-part")->allocate(part.size() - 1);
+  run.expect_refused(ErrorKind::mismatch, {".m.pth.cairn-part", std::to_string(part.size())});
+}
+
+TEST(Resume, UnsyncedBytesOfAMachineThatWasStartedAnewAreNotTrusted) {
+  Interrupted run;
+  const std::string path = run.dir / "out/.m.pth.cairn-journal";
+  const auto content = read_journal(posix_file_system(), path);
+  JournalFile::reopen(posix_file_system(), path, *content, false)
+      .add_machines(std::vector<std::string>{"before the power went"});
+  run.expect_refused(ErrorKind::mismatch, {"--no-sync"});
+}
+
+TEST(Resume, ATemporaryThatIsInUseIsLeftAlone) {
+  Interrupted run;
+  const auto other = posix_file_system().open_write(run.dir / "out/.m.pth.cairn-part");
+  ASSERT_TRUE(other->try_lock());
+  EXPECT_TRUE(contains(failure_of([&] { run.go(); }), "another run"));
+  run.options.overwrite = true;
+  EXPECT_TRUE(contains(failure_of([&] { run.go(); }), "another run"));
+  EXPECT_EQ(run.left(), run.both);
+}
+
+TEST(Resume, WithoutItWhatIsLeftIsRefusedWithBothHints) {
+  Interrupted run;
+  run.options.resume = false;
+  const Error error = failure_of([&] { run.go(); });
+  EXPECT_EQ(error.kind(), ErrorKind::already_exists);
+  EXPECT_TRUE(contains(error, "--resume"));
+  EXPECT_TRUE(contains(error, "--overwrite"));
+  EXPECT_EQ(run.left(), run.both);
+  run.options.overwrite = true;
+  run.go();
+  EXPECT_EQ(run.left(), Names{"m.pth"});
+}
+
+TEST(Resume, AnOutputThatIsThereIsNotReplacedUnasked) {
+  Interrupted run;
+  run.dir.write("out/m.pth", "somebody's");
+  EXPECT_EQ(failure_of([&] { run.go(); }).kind(), ErrorKind::already_exists);
+  EXPECT_EQ(run.output(), "somebody's");
+  run.options.overwrite = true;
+  EXPECT_GT(run.go().resumed_bytes, 0u);
+  EXPECT_EQ(run.left(), Names{"m.pth"});
+}
+
+TEST(Resume, ATemporaryWithoutJournalIsBegunAnew) {
+  Interrupted run;
+  posix_file_system().unlink(run.dir / "out/.m.pth.cairn-journal");
+  EXPECT_EQ(run.go().resumed_bytes, 0u);
+  EXPECT_EQ(run.left(), Names{"m.pth"});
+}
+
+// As after a kill between the last rename and the journal's end.
+struct Over : Trial {
+  Over() {
+    FaultyFileSystem files(posix_file_system());
+    InjectedFault fault{.operation = Operation::unlink, .path_contains = ".cairn-journal"};
+    fault.error_number = EIO;
+    files.inject(fault);
+    go(files);
+    EXPECT_EQ(left(), (Names{".m.pth.cairn-journal", "m.pth"}));
+  }
+};
+
+TEST(Resume, AFinishedJobIsFinished) {
+  Over run;
+  const std::string output = run.output();
+  const auto report = run.go();
+  EXPECT_EQ(report.outputs.at(0).bytes, output.size());
+  EXPECT_EQ(run.left(), Names{"m.pth"});
+  EXPECT_TRUE(run.output() == output);
+  EXPECT_EQ(failure_of([&] { run.go(); }).kind(), ErrorKind::already_exists);
+}
+
+TEST(Resume, TheJournalOfAFinishedJobDoesNotClaimAnotherFile) {
+  Over run;
+  std::string output = run.output();
+  output.back() ^= 1;
+  run.dir.write("out/m.pth", output);  // the same inode, another content
+  EXPECT_EQ(failure_of([&] { run.go(); }).kind(), ErrorKind::already_exists);
+  EXPECT_TRUE(run.output() == output);
+  run.options.overwrite = true;
+  EXPECT_EQ(run.go().resumed_bytes, 0u);
+  EXPECT_EQ(run.left(), Names{"m.pth"});
+}
+
+TEST(Resume, TheJournalOfAFinishedJobDoesNotHinderTheNext) {
+  for (const bool resume : {true, false}) {
+    Over run;
+    run.options.flat = true;
+    run.options.resume = resume;
+    EXPECT_EQ(failure_of([&] { run.go(); }).kind(), ErrorKind::already_exists);
+    run.options.overwrite = true;
+    EXPECT_EQ(run.go().resumed_bytes, 0u);
+    EXPECT_EQ(run.left(), Names{"m.pth"});
+  }
+}
+
+}  // namespace
+}  // namespace cairn

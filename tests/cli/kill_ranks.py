@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Jobs of several ranks, of which one or all are killed at some time, continued by another number of ranks.
+
+CAIRN_PROGRAM is mpi_tests/resume_job, CAIRN_ROUNDS says how often each case is tried.
+"""
+import os
+import random
+import signal
+import subprocess
+import time
+import unittest
+
+import tiny_checkpoint
+from program import MPI_ENV, PROGRAM, CliTest, children, clean_environment, described, finish, run, send
+
+ROUNDS = int(os.environ.get("CAIRN_ROUNDS", "1"))
+RANKS = (1, 2, 4)
+SIZE_MIB = 48  # of which a rank writes a window in 10 ms
+
+
+class KilledRanks(CliTest):
+    def setUp(self):
+        super().setUp()
+        self.source = tiny_checkpoint.large(self.folder / "source", SIZE_MIB)
+        self.target = self.folder / "out" / "m.pth"
+        result = self.ranks(2)
+        self.assertEqual(result.stdout.strip(), b"0", described(result))
+        self.expected = self.target.read_bytes()
+        self.target.unlink()
+
+    def command(self, ranks):
+        return [MPI_ENV, "mpirun", "-n", str(ranks), PROGRAM, str(self.source), str(self.target)]
+
+    def ranks(self, count):
+        return self.assert_success(run(self.command(count)))
+
+    def kill(self, ranks, which):
+        """Starts a job, and kills one rank or all when some bytes are written. False: it was over before."""
+        process = subprocess.Popen(self.command(ranks), env=clean_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   stdin=subprocess.DEVNULL)
+        journal = self.target.with_name(f".{self.target.name}.cairn-journal")
+        while not journal.exists() and process.poll() is None:
+            time.sleep(0.002)
+        time.sleep(random.random() * 0.01 * SIZE_MIB / ranks)
+        pids = sorted(children(process.pid))
+        send(pids if which == "all" else random.sample(pids, min(1, len(pids))), signal.SIGKILL)
+        result = finish(process)
+        if result.returncode == 0:
+            self.assertEqual(self.target.read_bytes(), self.expected)
+            self.target.unlink()
+        return result.returncode != 0
+
+    def test_the_same_command_goes_on_with_any_number_of_ranks(self):
+        seed = int.from_bytes(os.urandom(4), "little")
+        random.seed(seed)
+        resumed, kills = 0, 0
+        for _ in range(ROUNDS):
+            for ranks in RANKS:
+                for which in ("one", "all"):
+                    with self.subTest(ranks=ranks, killed=which, seed=seed):
+                        kills += self.kill(ranks, which)
+                        if self.target.exists():  # the kill came after the last rename
+                            self.assertEqual(self.target.read_bytes(), self.expected)
+                            self.target.unlink()
+                        result = self.ranks(random.choice(RANKS))
+                        resumed += int(result.stdout)
+                        self.assertEqual(self.target.read_bytes(), self.expected)
+                        self.assert_only(self.target.parent, self.target.name)
+                        self.target.unlink()
+        self.assertGreater(kills, 0)
+        self.assertGreater(resumed, 0, "the journals told of nothing")
+
+
+if __name__ == "__main__":
+    unittest.main()
