@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "cairn/checkpoint.hpp"
+#include "cairn/error.hpp"
 #include "cairn/mpi.hpp"
 #include "storage/fault.hpp"
 

@@ -69,9 +69,11 @@ TEST(Resume, AnyNumberOfRanksGoesOnWhereOneFailed) {
           slow.delay = std::chrono::milliseconds(2);
           files.inject(slow);
           if (world().rank() == bad) {
-            InjectedFault fault{.operation = operation,
-                                .path_contains = operation == Operation::read ? "" : "m.pth"};
-            fault.first_call = operation == Operation::write || operation == Operation::read ? 2 : 0;
+            InjectedFault fault{
+                .operation = operation,
+                .path_contains = operation == Operation::read ? "distcp" : "m.pth.cairn-part"};
+            fault.first_call =
+                operation == Operation::write || operation == Operation::read ? 9 / (1 + world().size()) : 0;
             fault.error_number = EIO;
             files.inject(fault);
           }

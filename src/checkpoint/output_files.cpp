@@ -109,13 +109,13 @@ void OutputFiles::begin_or_continue(FileSystem& view, const PlannedOutputs& plan
   job.window_count = planned.windows().count();
   job.shards = find_shard_times(view, plan_.directory, source_->catalog());
   for (const Output& output : outputs_) job.plan_hash = stable_hash(output.state.main.pickle, job.plan_hash);
+  on_signal_.emplace(fmt::format("cairn: ended by a signal; the same command continues {}\n",
+                                 escape_name(temporary_path_for(files_.resolve(wanted[0].path)))));
   resumption_.emplace(cairn::begin_or_continue(
       files_, {std::move(wanted), options_.overwrite, options_.sync, std::move(job), machines}));
   check_pieces_read(resumption_->before.passed, source_->catalog());
   plan_.finished = resumption_->before.finished;
   plan_.is_complete = resumption_->before.is_complete();
-  on_signal_.emplace(fmt::format("cairn: ended by a signal; the same command continues {}\n",
-                                 escape_name(set()[0].temporary_path())));
 }
 
 const PassedBytes& OutputFiles::passed_before() const {

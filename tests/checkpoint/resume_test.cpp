@@ -105,9 +105,11 @@ const std::vector<Operation> kChanging{
     Operation::sync_directory, Operation::write,      Operation::allocate, Operation::sync,
     Operation::close,          Operation::lock,       Operation::link};
 
-// Kills at each call of each operation that changes something; the same command then ends with the same
-// files.
-void expect_any_kill_is_survived(Trial& run, const Names& files, const std::string& old = {}) {
+// Kills at each call of each operation that changes something, in the ordinary run at every `step`-th; the
+// same command then ends with the same files.
+void expect_any_kill_is_survived(Trial& run, const Names& files, std::uint64_t step,
+                                 const std::string& old = {}) {
+  if (std::getenv("CAIRN_KILLS") != nullptr) step = 1;
   const auto put_old = [&] {
     run.clear();
     for (const auto& name : files)
@@ -120,7 +122,7 @@ void expect_any_kill_is_survived(Trial& run, const Names& files, const std::stri
   for (const auto& name : files) expected.push_back(run.output(name));
   std::uint64_t kills = 0, resumed = 0;
   for (const Operation operation : kChanging) {
-    for (std::uint64_t call = 0;; ++call) {
+    for (std::uint64_t call = 0;; call += step) {
       put_old();
       if (!run.is_killed(operation, call)) break;
       ++kills;
@@ -134,40 +136,40 @@ void expect_any_kill_is_survived(Trial& run, const Names& files, const std::stri
         EXPECT_TRUE(run.output(files[i]) == expected[i]) << what << ": " << files[i];
     }
   }
-  EXPECT_GT(kills, 30u);
+  EXPECT_GT(kills, 30 / step);
   EXPECT_GT(resumed, 0u);
 }
 
 TEST(Resume, ARunKilledAtAnyCallGoesOn) {
   Trial run;
-  expect_any_kill_is_survived(run, {"m.pth"});
+  expect_any_kill_is_survived(run, {"m.pth"}, 1);
 }
 
 TEST(Resume, ARunKilledAtAnyCallGoesOnWithoutSyncs) {
   Trial run;
   run.options.sync = false;
-  expect_any_kill_is_survived(run, {"m.pth"});
+  expect_any_kill_is_survived(run, {"m.pth"}, 4);
 }
 
 TEST(Resume, ARunKilledAtAnyCallGoesOnWhenItReplacesFiles) {
   Trial run;
   run.options.sync = false;
   run.options.more_outputs = {run.dir / "out/half.pth:cast=float16", run.dir / "out/some.pth:select=s*"};
-  expect_any_kill_is_survived(run, {"half.pth", "m.pth", "some.pth"}, "the old one");
+  expect_any_kill_is_survived(run, {"half.pth", "m.pth", "some.pth"}, 4, "the old one");
 }
 
 TEST(Resume, ARunKilledAtAnyCallGoesOnWithNewFiles) {
   Trial run;
   run.options.sync = false;
   run.options.more_outputs = {run.dir / "out/half.pth:cast=float16"};
-  expect_any_kill_is_survived(run, {"half.pth", "m.pth"});
+  expect_any_kill_is_survived(run, {"half.pth", "m.pth"}, 4);
 }
 
 TEST(Resume, ARunKilledAtAnyCallGoesOnWithTheKernelsCopies) {
   Trial run;
   run.options.sync = false;
   run.options.copy = CopyMode::kernel;
-  expect_any_kill_is_survived(run, {"m.pth"});
+  expect_any_kill_is_survived(run, {"m.pth"}, 4);
 }
 
 // One job after the other, each killed again and again until it comes to its end.
