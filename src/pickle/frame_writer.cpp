@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "pickle/frame_writer.hpp"
+
+#include <array>
+
+#include "base/fail.hpp"
+#include "base/text.hpp"
+#include "pickle/utf8.hpp"
+
+namespace cairn::pickle {
+
+FrameWriter::FrameWriter(const Sink& sink) : sink_(sink) {
+  frame_.reserve(2 * kFrameBytes);
+  const std::array head{static_cast<std::byte>(Op::proto), std::byte{4}};
+  sink_(head);
+}
+
+FrameWriter::MemoNumber FrameWriter::text(std::string_view utf8) {
+  if (!valid_utf8(utf8)) fail(ErrorKind::invalid_argument, "'{}' is no UTF-8", escape_name(utf8));
+  value();
+  // long texts stand between frames
+  const bool apart = utf8.size() >= kFrameBytes;
+  if (apart) close_frame();
+  if (utf8.size() < 256) {
+    op(Op::short_binunicode);
+    frame_.write(static_cast<std::uint8_t>(utf8.size()));
+  } else if (utf8.size() <= 0xffffffff) {
+    op(Op::binunicode);
+    frame_.write(static_cast<std::uint32_t>(utf8.size()));
+  } else {
+    op(Op::binunicode8);
+    frame_.write(static_cast<std::uint64_t>(utf8.size()));
+  }
+  if (apart) {
+    sink_(frame_.view());
+    frame_.clear();
+    sink_(as_bytes(utf8));
+  } else {
+    frame_.text(utf8);
+  }
+  return memoize();
+}
+
+void FrameWriter::finish() {
+  op(Op::stop);
+  close_frame();
+}
+
+void FrameWriter::close_frame() {
+  if (frame_.size() >= kLeastFrame) {
+    ByteWriter head;
+    head.write(static_cast<std::uint8_t>(Op::frame));
+    head.write(static_cast<std::uint64_t>(frame_.size()));
+    sink_(head.view());
+  }
+  if (frame_.size() > 0) sink_(frame_.view());
+  frame_.clear();
+}
+
+void FrameWriter::too_many() { fail(ErrorKind::unsupported, "pickle: more than 2^32 - 1 objects"); }
+
+}  // namespace cairn::pickle
