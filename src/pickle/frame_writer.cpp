@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "base/byte_writer.hpp"
 #include "base/fail.hpp"
 #include "base/text.hpp"
 #include "pickle/utf8.hpp"
@@ -10,7 +11,8 @@
 namespace cairn::pickle {
 
 FrameWriter::FrameWriter(const Sink& sink) : sink_(sink) {
-  frame_.reserve(2 * kFrameBytes);
+  frame_.extend(2 * kFrameBytes + 4096);  // a text of nearly kFrameBytes, then opcodes up to the next value
+  clear();
   const std::array head{static_cast<std::byte>(Op::proto), std::byte{4}};
   sink_(head);
 }
@@ -21,24 +23,20 @@ FrameWriter::MemoNumber FrameWriter::text(std::string_view utf8) {
   // long texts stand between frames
   const bool apart = utf8.size() >= kFrameBytes;
   if (apart) close_frame();
-  if (utf8.size() < 256) {
-    op(Op::short_binunicode);
-    frame_.write(static_cast<std::uint8_t>(utf8.size()));
-  } else if (utf8.size() <= 0xffffffff) {
-    op(Op::binunicode);
-    frame_.write(static_cast<std::uint32_t>(utf8.size()));
-  } else {
-    op(Op::binunicode8);
-    frame_.write(static_cast<std::uint64_t>(utf8.size()));
-  }
+  if (utf8.size() < 256)
+    put(Op::short_binunicode, static_cast<std::uint8_t>(utf8.size()));
+  else if (utf8.size() <= 0xffffffff)
+    put(Op::binunicode, static_cast<std::uint32_t>(utf8.size()));
+  else
+    put(Op::binunicode8, static_cast<std::uint64_t>(utf8.size()));
   if (apart) {
-    sink_(frame_.view());
-    frame_.clear();
+    sink_({frame_.data(), size()});
+    clear();
     sink_(as_bytes(utf8));
   } else {
-    frame_.text(utf8);
+    append(utf8);
   }
-  return memoize();
+  return memoized();
 }
 
 void FrameWriter::finish() {
@@ -47,14 +45,20 @@ void FrameWriter::finish() {
 }
 
 void FrameWriter::close_frame() {
-  if (frame_.size() >= kLeastFrame) {
+  if (size() >= kLeastFrame) {
     ByteWriter head;
     head.write(static_cast<std::uint8_t>(Op::frame));
-    head.write(static_cast<std::uint64_t>(frame_.size()));
+    head.write(static_cast<std::uint64_t>(size()));
     sink_(head.view());
   }
-  if (frame_.size() > 0) sink_(frame_.view());
-  frame_.clear();
+  if (size() > 0) sink_({frame_.data(), size()});
+  clear();
+}
+
+void FrameWriter::make_room() {
+  const std::size_t used = size();
+  frame_.extend(frame_.size());
+  at_ = frame_.all().data() + used;
 }
 
 void FrameWriter::too_many() { fail(ErrorKind::unsupported, "pickle: more than 2^32 - 1 objects"); }

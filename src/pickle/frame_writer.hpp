@@ -4,12 +4,14 @@
 // know what they pickle: they say which objects are one object by the memo numbers that they keep. Local.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <span>
 #include <string_view>
 
-#include "base/byte_writer.hpp"
+#include "base/pool.hpp"
 #include "pickle/numbers.hpp"
 #include "pickle/opcodes.hpp"
 
@@ -17,7 +19,7 @@ namespace cairn::pickle {
 
 class FrameWriter {
  public:
-  /// Receives the pickle in pieces, in order: a frame each, of 64 KiB and a value more.
+  /// Receives the pickle in order, in pieces of 64 KiB and a value more, or less.
   using Sink = std::function<void(std::span<const std::byte>)>;
   using MemoNumber = std::uint32_t;
   static constexpr MemoNumber kNoNumber = 0xffffffff;
@@ -28,21 +30,31 @@ class FrameWriter {
   /// Before every value, whatever it is, nested ones and those fetched from the memo included: frames end
   /// between values. The functions for whole values below do it themselves.
   void value() {
-    if (frame_.size() >= kFrameBytes) close_frame();
+    if (size() >= kFrameBytes) [[unlikely]]
+      close_frame();
   }
-  void op(Op code) { frame_.write(static_cast<std::uint8_t>(code)); }
-  /// The number of the value written last. Throws unsupported past 2^32 - 1 of them.
-  MemoNumber memoize() {
-    op(Op::memoize);
-    if (next_ == kNoNumber) too_many();
+  template <class... Codes>
+  void op(Codes... codes) {
+    if (sizeof...(codes) > frame_.size() - size()) [[unlikely]]
+      make_room();
+    ((*at_++ = static_cast<std::byte>(codes)), ...);
+  }
+  /// The same and MEMOIZE. Returns the value's number. Throws unsupported past 2^32 - 1 of them.
+  template <class... Codes>
+  MemoNumber memoized(Codes... codes) {
+    op(codes..., Op::memoize);
+    if (next_ == kNoNumber) [[unlikely]]
+      too_many();
     return next_++;
   }
 
   void get(MemoNumber number) {
     value();
-    op(number < 256 ? Op::binget : Op::long_binget);
-    if (number < 256) return frame_.write(static_cast<std::uint8_t>(number));
-    frame_.write(number);
+    if (number < 256) {
+      put(Op::binget, static_cast<std::uint8_t>(number));
+    } else {
+      put(Op::long_binget, number);
+    }
   }
   void none() {
     value();
@@ -54,7 +66,7 @@ class FrameWriter {
   }
   void integer(std::int64_t number) {
     value();
-    write_integer(number, frame_);
+    at_ += write_integer(number, at_);
   }
   /// A new str object. Throws invalid_argument where the text is no UTF-8 (lone surrogates are).
   MemoNumber text(std::string_view utf8);
@@ -71,11 +83,26 @@ class FrameWriter {
   static constexpr std::size_t kFrameBytes = 64 << 10;
   static constexpr std::size_t kLeastFrame = 4;  // shorter ones go without a header
 
+  std::size_t size() const { return static_cast<std::size_t>(at_ - frame_.data()); }
+  /// After value(): there is room for as much as a frame again.
+  template <class Number>
+  void put(Op code, Number number) {
+    *at_++ = static_cast<std::byte>(code);
+    std::memcpy(at_, &number, sizeof(number));
+    at_ += sizeof(number);
+  }
+  void append(std::string_view text) {
+    std::memcpy(at_, text.data(), text.size());
+    at_ += text.size();
+  }
+  void clear() { at_ = frame_.all().data(); }
   void close_frame();
+  void make_room();
   [[noreturn]] static void too_many();
 
   const Sink& sink_;
-  ByteWriter frame_;
+  Pool<std::byte> frame_;  // with room at the end
+  std::byte* at_;
   MemoNumber next_ = 0;
 };
 
@@ -88,29 +115,31 @@ class FrameBatches {
 
   void next() {
     if (count_ == 1) return;
-    if (done_ % kBatch == 0) {
-      if (done_ > 0) close();
-      out_.op(Op::mark);
-    }
-    ++done_;
+    if (in_batch_ == kBatch) close();
+    if (in_batch_ == 0) out_.op(Op::mark);
+    ++in_batch_;
   }
   void finish() {
     if (count_ == 1) return out_.op(kind_ == Of::dict ? Op::setitem : Op::append);
     if (count_ == 0) return;
+    const bool full = in_batch_ == kBatch;
     close();
-    if (kind_ == Of::list || count_ % kBatch != 0) return;  // a full dict ends with an empty batch
+    if (kind_ == Of::list || !full) return;  // a full dict ends with an empty batch
     out_.op(Op::mark);
     close();
   }
 
  private:
   static constexpr std::size_t kBatch = 1000;
-  void close() { out_.op(kind_ == Of::dict ? Op::setitems : Op::appends); }
+  void close() {
+    out_.op(kind_ == Of::dict ? Op::setitems : Op::appends);
+    in_batch_ = 0;
+  }
 
   FrameWriter& out_;
   const Of kind_;
   const std::size_t count_;
-  std::size_t done_ = 0;
+  std::size_t in_batch_ = 0;
 };
 
 }  // namespace cairn::pickle

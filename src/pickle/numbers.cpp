@@ -1,21 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "pickle/numbers.hpp"
 
-#include <array>
-#include <bit>
-
 #include "base/fail.hpp"
 
 namespace cairn::pickle {
-namespace {
-
-std::string_view without_sign_bytes(std::string_view digits) {
-  const char sign = digits.back() < 0 ? '\xff' : '\0';
-  while (digits.back() == sign && (digits[digits.size() - 2] < 0) == (sign != 0)) digits.remove_suffix(1);
-  return digits;
-}
-
-}  // namespace
 
 void write_long(std::string_view little_endian, ByteWriter& out) {
   const std::size_t size = little_endian.size();
@@ -30,9 +18,14 @@ void write_long(std::string_view little_endian, ByteWriter& out) {
   out.text(little_endian);
 }
 
-void write_long(std::int64_t value, ByteWriter& out) {
-  const auto bytes = std::bit_cast<std::array<char, 8>>(value);
-  write_long(without_sign_bytes({bytes.data(), bytes.size()}), out);
+std::size_t write_wide_integer(std::int64_t value, std::byte* into) {
+  std::size_t size = sizeof(value);
+  // the byte left on top must keep the sign
+  while (size > 1 && value >> (8 * (size - 1) - 1) == (value < 0 ? -1 : 0)) --size;
+  into[0] = static_cast<std::byte>(Op::long1);
+  into[1] = static_cast<std::byte>(size);
+  std::memcpy(into + 2, &value, size);
+  return 2 + size;
 }
 
 }  // namespace cairn::pickle

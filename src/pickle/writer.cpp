@@ -91,7 +91,7 @@ class Writer {
       case Kind::boolean:
         return op(arena_.as_boolean(value) ? Op::newtrue : Op::newfalse);
       case Kind::integer:
-        return write_integer(arena_.as_integer(value), out_);
+        return save_integer(arena_.as_integer(value));
       case Kind::big_integer:
         return write_long(arena_.text(value), out_);
       case Kind::real:
@@ -137,6 +137,10 @@ class Writer {
 
   // --- scalars
   // ----------------------------------------------------------------------------------------------
+  void save_integer(std::int64_t value) {
+    std::array<std::byte, kIntegerBytes> bytes;
+    out_.append(std::span(bytes).first(write_integer(value, bytes.data())));
+  }
   void save_real(double value) {
     op(Op::binfloat);
     out_.write(__builtin_bswap64(std::bit_cast<std::uint64_t>(value)));

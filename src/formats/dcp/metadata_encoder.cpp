@@ -158,8 +158,7 @@ class Encoder {
     if (number != FrameWriter::kNoNumber) return out_.get(number);
     module();
     out_.text(name);
-    out_.op(Op::stack_global);
-    number = out_.memoize();
+    number = out_.memoized(Op::stack_global);
   }
 
   void instance(Class type) {
@@ -167,8 +166,7 @@ class Encoder {
     global(
         classes_[static_cast<std::size_t>(type)], [&] { word(name.module); }, name.name);
     out_.empty_tuple();
-    out_.op(Op::newobj);
-    out_.memoize();
+    out_.memoized(Op::newobj);
   }
   /// An instance and its attributes, two or more: names and values follow, then end().
   void begin(Class type) {
@@ -176,19 +174,14 @@ class Encoder {
     begin_dict();
     out_.op(Op::mark);
   }
-  void end() {
-    out_.op(Op::setitems);
-    out_.op(Op::build);
-  }
+  void end() { out_.op(Op::setitems, Op::build); }
   void begin_dict() {
     out_.value();
-    out_.op(Op::empty_dict);
-    out_.memoize();
+    out_.memoized(Op::empty_dict);
   }
   void begin_list() {
     out_.value();
-    out_.op(Op::empty_list);
-    out_.memoize();
+    out_.memoized(Op::empty_list);
   }
 
   /// `write(i)` writes the i-th of `count` values.
@@ -200,21 +193,19 @@ class Encoder {
     const bool marked = count >= ops.size();
     if (marked) out_.op(Op::mark);
     for (std::size_t i = 0; i < count; ++i) write(i);
-    out_.op(marked ? Op::tuple : ops[count]);
-    out_.memoize();
+    out_.memoized(marked ? Op::tuple : ops[count]);
   }
-  /// After the callable of a REDUCE with one argument.
+  /// After the callable: calls it with one argument, which `argument` writes.
   template <class Write>
-  void reduce(const Write& argument) {
+  MemoNumber reduce(const Write& argument) {
     tuple(1, [&](std::size_t) { argument(); });
-    out_.op(Op::reduce);
+    return out_.memoized(Op::reduce);
   }
 
   void size(std::span<const std::int64_t> numbers) {
     global(
         size_class_, [&] { out_.text("torch"); }, "Size");
     reduce([&] { tuple(numbers.size(), [&](std::size_t i) { out_.integer(numbers[i]); }); });
-    out_.memoize();
   }
 
   // --- state_dict_metadata --------------------------------------------------------------------------------
@@ -279,16 +270,14 @@ class Encoder {
     MemoNumber once = FrameWriter::kNoNumber;
     global(
         once, [&] { out_.text("torch.serialization"); }, "_get_layout");
-    reduce([&] { out_.text("torch.strided"); });
-    strided_ = out_.memoize();
+    strided_ = reduce([&] { out_.text("torch.strided"); });
   }
   void memory_format() {
     if (contiguous_ != FrameWriter::kNoNumber) return out_.get(contiguous_);
     MemoNumber once = FrameWriter::kNoNumber;
     global(
         once, [&] { word(Word::metadata_module); }, "_MEM_FORMAT_ENCODING");
-    reduce([&] { out_.integer(0); });
-    contiguous_ = out_.memoize();
+    contiguous_ = reduce([&] { out_.integer(0); });
   }
 
   // --- planner_data ---------------------------------------------------------------------------------------
@@ -389,8 +378,7 @@ class Encoder {
       else
         out_.get(numbers[first]);
     });
-    out_.op(Op::reduce);
-    out_.memoize();
+    out_.memoized(Op::reduce);
   }
 
   const Catalog& catalog_;
