@@ -6,6 +6,7 @@
 #include <span>
 
 #include "base/fail.hpp"
+#include "base/text.hpp"
 
 namespace cairn::dcp {
 namespace {
@@ -29,7 +30,8 @@ void for_each_item(const Catalog& catalog, const Do& act) {
 void check_counts(const Catalog& catalog) {
   for (const TensorInfo& tensor : catalog.tensors()) {
     if (tensor.chunk_count > std::numeric_limits<std::uint32_t>::max()) {
-      fail(ErrorKind::unsupported, "'{}' has {} chunks", catalog.name(tensor), tensor.chunk_count);
+      fail(ErrorKind::unsupported, "'{}' has {} chunks", escape_name(catalog.name(tensor)),
+           tensor.chunk_count);
     }
   }
 }
