@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/fail.hpp"
+#include "pickle/numbers.hpp"
 #include "pickle/opcodes.hpp"
 #include "pickle/python2_names.hpp"
 #include "pickle/utf8.hpp"
@@ -92,7 +93,7 @@ class Writer {
       case Kind::integer:
         return save_integer(arena_.as_integer(value));
       case Kind::big_integer:
-        return save_long(arena_.text(value));
+        return write_long(arena_.text(value), out_);
       case Kind::real:
         return save_real(arena_.as_real(value));
       default:
@@ -137,31 +138,8 @@ class Writer {
   // --- scalars
   // ----------------------------------------------------------------------------------------------
   void save_integer(std::int64_t value) {
-    if (value < std::numeric_limits<std::int32_t>::min() ||
-        value > std::numeric_limits<std::int32_t>::max()) {
-      const auto bytes = std::bit_cast<std::array<char, 8>>(value);
-      return save_long(without_sign_bytes({bytes.data(), bytes.size()}));
-    }
-    if (value >= 0 && value <= 0xff) {
-      op(Op::binint1);
-      return out_.write(static_cast<std::uint8_t>(value));
-    }
-    if (value >= 0 && value <= 0xffff) {
-      op(Op::binint2);
-      return out_.write(static_cast<std::uint16_t>(value));
-    }
-    op(Op::binint);
-    out_.write(static_cast<std::int32_t>(value));
-  }
-  void save_long(std::string_view digits) {
-    if (digits.size() > 0x7fffffff) unsupported("an integer of {} bytes", digits.size());
-    op(digits.size() < 256 ? Op::long1 : Op::long4);
-    if (digits.size() < 256) {
-      out_.write(static_cast<std::uint8_t>(digits.size()));
-    } else {
-      out_.write(static_cast<std::int32_t>(digits.size()));
-    }
-    out_.text(digits);
+    std::array<std::byte, kIntegerBytes> bytes;
+    out_.append(std::span(bytes).first(write_integer(value, bytes.data())));
   }
   void save_real(double value) {
     op(Op::binfloat);
@@ -371,12 +349,6 @@ class Writer {
     put_unnamed();
     op(Op::reduce);
     --depth_;
-  }
-
-  static std::string_view without_sign_bytes(std::string_view digits) {
-    const char sign = digits.back() < 0 ? '\xff' : '\0';
-    while (digits.back() == sign && (digits[digits.size() - 2] < 0) == (sign != 0)) digits.remove_suffix(1);
-    return digits;
   }
 
   const Arena& arena_;

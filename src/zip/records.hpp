@@ -22,6 +22,10 @@ inline constexpr std::size_t kEndBytes = 22;
 inline constexpr std::size_t kZip64EndBytes = 56;
 inline constexpr std::size_t kZip64LocatorBytes = 20;
 
+// Where the CRC-32 stands in a central entry and in a descriptor.
+inline constexpr std::size_t kCentralCrc = 16;
+inline constexpr std::size_t kDescriptorCrc = 4;
+
 // A field that holds this maximum has its value in a zip64 field.
 inline constexpr std::uint16_t kMax16 = 0xffff;
 inline constexpr std::uint32_t kMax32 = 0xffffffff;

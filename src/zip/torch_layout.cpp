@@ -151,9 +151,11 @@ void write_end(std::uint64_t directory_offset, std::uint64_t directory_size, std
   write_zeros(2, out);
 }
 
+std::uint64_t add_to_crcs(std::uint64_t crcs, std::uint32_t crc) { return combine(crcs, crc); }
+
 void SerializationId::add(std::string_view record_name, std::uint32_t crc, std::uint64_t size) {
   names_.insert({std::hash<std::string_view>{}(record_name), names_.size()});
-  if (size > 0) crcs_ = combine(crcs_, crc);
+  if (size > 0) crcs_ = add_to_crcs(crcs_, crc);
 }
 
 std::string SerializationId::digits() const {

@@ -51,6 +51,9 @@ inline constexpr std::uint64_t kEndRecordsBytes = 98;
 void write_end(std::uint64_t directory_offset, std::uint64_t directory_size, std::uint64_t entry_count,
                ByteWriter& out);
 
+/// The second number of the serialization id, of one more record with bytes: 0 of none.
+std::uint64_t add_to_crcs(std::uint64_t crcs, std::uint32_t crc);
+
 /// The content of the last record, `.data/serialization_id`: two numbers of 20 digits. The first depends on
 /// the iteration order of a libstdc++ hash set of names, which torch happens to use; the set here has the
 /// same order, which follows from hashes and the order of insertion alone.

@@ -8,14 +8,11 @@
 
 #include "base/crc32.hpp"
 #include "base/fail.hpp"
+#include "formats/torch_file/records.hpp"
 
 namespace cairn::torch_file {
 namespace {
 
-constexpr std::string_view kVersion = "3\n";
-constexpr std::string_view kVersionRecord = "version", kIdRecord = ".data/serialization_id",
-                           kPickleRecord = "data.pkl";
-constexpr std::size_t kIdDigits = 40;
 constexpr std::size_t kTailPiece = 1 << 20;
 constexpr std::uint64_t kMaxPayload = std::uint64_t{1} << 62;  // no file is longer; offsets cannot wrap
 
@@ -41,7 +38,8 @@ Layout::Layout(std::string archive_name, std::uint64_t pickle_bytes, std::vector
     room -= size;
   }
   std::uint64_t at = place(kPickleRecord, pickle_bytes_, 0).end();
-  for (const auto& record : head_records()) at = place(record.name, record.content.size(), at).end();
+  for (const auto& record : head_records(alignment_))
+    at = place(record.name, record.content.size(), at).end();
   starts_.reserve(sizes_.size() + 1);
   std::uint64_t directory = 0;
   for (std::uint64_t i = 0; i < sizes_.size(); ++i) {
@@ -57,17 +55,12 @@ Layout::Layout(std::string archive_name, std::uint64_t pickle_bytes, std::vector
     return here.end();
   };
   std::uint64_t head_at = entry(kPickleRecord, place(kPickleRecord, pickle_bytes_, 0));
-  for (const auto& record : head_records()) {
+  for (const auto& record : head_records(alignment_)) {
     head_at = entry(record.name, place(record.name, record.content.size(), head_at));
   }
   at = entry(kVersionRecord, place(kVersionRecord, kVersion.size(), at));
   at = entry(kIdRecord, place(kIdRecord, kIdDigits, at));
   file_size_ = at + directory + zip::kEndRecordsBytes;
-}
-
-std::vector<Layout::SmallRecord> Layout::head_records() const {
-  return {
-      {".format_version", "1"}, {".storage_alignment", std::to_string(alignment_)}, {"byteorder", "little"}};
 }
 
 const std::string& Layout::storage_name(std::uint64_t record, std::string& name) const {
@@ -116,7 +109,7 @@ Bytes Layout::head(std::span<const std::byte> pickle) const {
   ByteWriter out;
   out.reserve(region().begin);
   append_record(full_name(kPickleRecord), place(kPickleRecord, pickle_bytes_, 0), pickle, out);
-  for (const auto& record : head_records()) {
+  for (const auto& record : head_records(alignment_)) {
     append_record(full_name(record.name), place(record.name, record.content.size(), out.size()),
                   as_bytes(record.content), out);
   }
@@ -144,7 +137,7 @@ void Layout::write_tail(std::span<const std::byte> pickle, const std::vector<std
   const auto version_place = place(kVersionRecord, kVersion.size(), starts_.back());
   const auto id_place = place(kIdRecord, kIdDigits, version_place.end());
   id.add(kPickleRecord, crc32(pickle), pickle.size());
-  for (const auto& record : head_records())
+  for (const auto& record : head_records(alignment_))
     id.add(record.name, crc32(as_bytes(record.content)), record.content.size());
   const std::size_t prefix = archive_name_.size() + 1;
   for (std::uint64_t i = 0; i < sizes_.size(); ++i)
@@ -157,7 +150,7 @@ void Layout::write_tail(std::span<const std::byte> pickle, const std::vector<std
 
   auto here = place(kPickleRecord, pickle_bytes_, 0);
   add(full_name(kPickleRecord), here, crc32(pickle));
-  for (const auto& record : head_records()) {
+  for (const auto& record : head_records(alignment_)) {
     here = place(record.name, record.content.size(), here.end());
     add(full_name(record.name), here, crc32(as_bytes(record.content)));
   }

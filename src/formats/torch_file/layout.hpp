@@ -39,11 +39,6 @@ class Layout : public OutputLayout {
                   const std::function<void(std::span<const std::byte>)>& write) const;
 
  private:
-  struct SmallRecord {
-    std::string name;  // without the archive's
-    std::string content;
-  };
-  std::vector<SmallRecord> head_records() const;  // after data.pkl
   std::string full_name(std::string_view record) const { return archive_name_ + "/" + std::string(record); }
   zip::RecordPlace place(std::string_view record, std::uint64_t size, std::uint64_t at) const;
   // The full name of data/<record>, written into `name`.

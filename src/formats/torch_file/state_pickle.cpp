@@ -3,12 +3,12 @@
 
 #include <array>
 #include <map>
-#include <optional>
 #include <string>
 #include <unordered_map>
 
 #include "base/fail.hpp"
 #include "formats/torch_file/state_tree.hpp"
+#include "formats/torch_file/tensor_nodes.hpp"
 #include "pickle/persistent_nodes.hpp"
 #include "pickle/writer.hpp"
 
@@ -27,9 +27,7 @@ class StatePickler {
         arena_(arena),
         objects_(objects),
         find_storage_(find_storage),
-        ordered_dict_(arena.global("collections", "OrderedDict")),
-        rebuild_v2_(arena.global("torch._utils", "_rebuild_tensor_v2")),
-        rebuild_v3_(arena.global("torch._utils", "_rebuild_tensor_v3")) {}
+        tensors_(arena) {}
 
   StatePickle run(std::uint64_t max_padding) {
     StateTree tree(catalog_, shape_.flat, max_padding);
@@ -70,39 +68,13 @@ class StatePickler {
 
   Value tensor_value(std::uint32_t index) {
     const TensorInfo& tensor = catalog_.tensors()[index];
-    const DTypeInfo& dtype = info(tensor.dtype);
-    const bool legacy = !dtype.storage_class.empty();
     const std::uint64_t bytes = catalog_.byte_count(tensor);
     // a number for an id: tensors need no entry in nodes_
     const Value node = arena_.persistent(arena_.integer(static_cast<std::int64_t>(pending_.size())));
-    const auto count = static_cast<std::int64_t>(legacy ? bytes / dtype.element_size : bytes);
     const RecordContent content{.is_tensor = true, .dtype = tensor.dtype, .tensor = index, .bytes = bytes};
-    pending_.push_back({content, storage_class(tensor.dtype), arena_.integer(count)});
-
-    const auto shape = catalog_.shape(tensor);
-    const Value hooks = arena_.object(pickle::Construct::reduce, ordered_dict_, arena_.tuple({}));
-    const Value sizes = ints(shape), strides = ints(contiguous_strides(shape));
-    std::array<Value, 7> args{node, arena_.integer(0), sizes, strides, arena_.boolean(false), hooks, {}};
-    if (!legacy) args[6] = arena_.global("torch", dtype.name);
-    return arena_.object(pickle::Construct::reduce, legacy ? rebuild_v2_ : rebuild_v3_,
-                         arena_.tuple(std::span(args).first(legacy ? 6 : 7)));
-  }
-
-  Value storage_class(DType dtype) {
-    const auto index = static_cast<std::size_t>(dtype);
-    if (index >= storage_classes_.size()) storage_classes_.resize(index + 1);
-    auto& known = storage_classes_[index];
-    const std::string_view name = info(dtype).storage_class;
-    if (!known) {
-      known = name.empty() ? arena_.global("torch.storage", "UntypedStorage") : arena_.global("torch", name);
-    }
-    return *known;
-  }
-
-  Value ints(std::span<const std::int64_t> numbers) {
-    ints_.clear();
-    for (const std::int64_t number : numbers) ints_.push_back(arena_.integer(number));
-    return arena_.tuple(ints_);
+    pending_.push_back(
+        {content, tensors_.storage_class(tensor.dtype), tensors_.storage_count(tensor.dtype, bytes)});
+    return tensors_.tensor(tensor.dtype, catalog_.shape(tensor), node);
   }
 
   void find_storages(std::uint32_t object) {
@@ -149,9 +121,7 @@ class StatePickler {
   Arena& arena_;
   const std::vector<Value>& objects_;
   const FindStorage& find_storage_;
-  const Value ordered_dict_, rebuild_v2_, rebuild_v3_;
-  std::vector<std::optional<Value>> storage_classes_;  // by dtype
-  std::vector<Value> ints_;
+  TensorNodes tensors_;
   StatePickle result_;
   std::vector<Pending> pending_;
   std::unordered_map<std::uint64_t, std::size_t> nodes_;  // an object's persistent node -> pending_
