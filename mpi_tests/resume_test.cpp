@@ -2,6 +2,8 @@
 // Jobs that end on some rank, continued by another number of ranks.
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "cairn/checkpoint.hpp"
 #include "dcp_fixture.hpp"
 #include "failure_of.hpp"
@@ -63,7 +65,7 @@ TEST(Resume, AnyNumberOfRanksGoesOnWhereOneFailed) {
     options.write = mode;
     for (const Operation operation : {Operation::read, Operation::write, Operation::sync, Operation::close}) {
       for (int bad = 0; bad < (mode == WriteMode::gather ? 1 : world().size()); ++bad) {
-        for (const int count : {1, (world().size() + 1) / 2, world().size()}) {
+        for (const int count : std::set{1, (world().size() + 1) / 2, world().size()}) {
           FaultyFileSystem files(posix_file_system());
           InjectedFault slow{.operation = Operation::write, .path_contains = ".cairn-part"};
           slow.delay = std::chrono::milliseconds(2);
