@@ -50,12 +50,10 @@ class ByteStream {
   /// As text(), up to the next '\n', which is passed over. Throws corrupt where none comes.
   std::string_view line() {
     const std::uint64_t start = position();
-    for (std::uint64_t searched = 0;;) {
-      const auto* const newline = std::memchr(at_ + searched, '\n', buffered() - searched);
-      if (newline != nullptr) {
-        const auto length = static_cast<const std::byte*>(newline) - at_;
-        return text(static_cast<std::uint64_t>(length) + 1).substr(0, static_cast<std::size_t>(length));
-      }
+    for (std::size_t searched = 0;;) {
+      const std::string_view near(reinterpret_cast<const char*>(at_), buffered());
+      const std::size_t length = near.find('\n', searched);
+      if (length != near.npos) return text(length + 1).substr(0, length);
       searched = buffered();
       if (searched == remaining()) fail_corrupt("{}: byte {}: a line that does not end", what_, start);
       refill(searched + 1);
