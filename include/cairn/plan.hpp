@@ -39,11 +39,11 @@ struct SaveOptions {
 struct WriteItem {
   static constexpr std::uint64_t kWholeBox = ~std::uint64_t{0};
 
-  std::uint32_t entry;                ///< of the rank's own state
-  std::uint32_t box;                  ///< of that entry; 0 for an object and for a tensor without elements
-  std::uint32_t file;                 ///< of the rank's files, from 0
-  std::uint64_t bytes;                ///< of the elements; of an object what the state says
-  std::uint64_t part_at = kWholeBox;  ///< for SavePlan::box()
+  std::uint32_t entry;  ///< of the rank's own state
+  std::uint32_t box;    ///< of that entry; 0 for an object and for a tensor without elements
+  std::uint32_t file;   ///< of the rank's files, from 0
+  std::uint64_t bytes;  ///< of the elements; of an object what the state says
+  std::uint64_t part_at = kWholeBox;
 };
 
 /// What one rank writes, in order of writing: file by file, objects before tensors, else as in its state.
@@ -64,10 +64,11 @@ class SavePlan {
 
  private:
   friend class SavePlanner;
+  void add_coordinates(BoxView part);
   void complete(const RankState& state, WriteItem& item) const;
 
   std::vector<WriteItem> items_;
-  std::vector<std::int64_t> coordinates_;  // of parts: offsets, then sizes
+  std::vector<std::int64_t> coordinates_;  // of parts, in order of the items: offsets, then sizes
 };
 
 struct PlannedItem {

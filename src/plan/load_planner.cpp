@@ -113,7 +113,7 @@ class LoadPlanner {
     if (count > kFewBoxes && chunks.size() > kFewBoxes) {
       const ChunkIndex index(catalog_.shape(stored), chunks.size(), chunk_box);
       for (std::uint32_t box = 0; box < count; ++box) {
-        Sum sum;
+        Sum sum = 0;
         index.for_each_overlap(wanted_.box(entry, box), [&](std::size_t i) {
           add_overlap({entry, box, tensor}, i, chunk_box(i), sum);
         });
@@ -122,7 +122,7 @@ class LoadPlanner {
       return;
     }
     for (std::uint32_t box = 0; box < count; ++box) {
-      Sum sum;
+      Sum sum = 0;
       for (std::size_t i = 0; i < chunks.size(); ++i) add_overlap({entry, box, tensor}, i, chunk_box(i), sum);
       require_whole(entry, box, sum);
     }

@@ -54,7 +54,11 @@ void RankState::add_entry(std::string_view name, std::span<const NameCut> cuts, 
     refuse("name, path or shape is too long");
   if (!spell(cuts, name)) refuse("the steps of the path, joined by dots, are another name");
   if (std::ranges::any_of(shape, [](std::int64_t size) { return size < 0; })) refuse("negative size");
-  checked_mul(static_cast<std::uint64_t>(element_count(shape)), element_size(dtype), "tensor size");
+  try {
+    checked_mul(static_cast<std::uint64_t>(element_count(shape)), element_size(dtype), "tensor size");
+  } catch (const Error& error) {
+    refuse(error.message());
+  }
   entries_.push_back({characters_.size(), coordinates_.size(), cuts_.size(), object_bytes,
                       static_cast<std::uint32_t>(name.size()), 0, static_cast<std::uint32_t>(cuts.size()),
                       static_cast<std::uint16_t>(shape.size()), dtype, kind});

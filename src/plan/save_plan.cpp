@@ -46,8 +46,7 @@ std::vector<std::byte> SavePlan::encode() const {
   out.write(id.low);
   out.write(id.high);
   write_number(out, items_.size());
-  for (std::size_t i = 0; i < items_.size(); ++i) {
-    const WriteItem& item = items_[i];
+  for (const WriteItem& item : items_) {
     const bool has_part = item.part_at != WriteItem::kWholeBox;
     write_number(out, std::uint64_t{item.entry} << 1 | (has_part ? 1 : 0));
     write_number(out, item.box);
@@ -84,6 +83,11 @@ SavePlan SavePlan::decode(std::span<const std::byte> bytes, const RankState& sta
   if (!in.at_end()) fail_corrupt("save plan: {} bytes too many", in.remaining());
   for (WriteItem& item : plan.items_) plan.complete(state, item);
   return plan;
+}
+
+void SavePlan::add_coordinates(BoxView part) {
+  coordinates_.insert(coordinates_.end(), part.offsets.begin(), part.offsets.end());
+  coordinates_.insert(coordinates_.end(), part.sizes.begin(), part.sizes.end());
 }
 
 void SavePlan::complete(const RankState& state, WriteItem& item) const {

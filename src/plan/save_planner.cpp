@@ -63,8 +63,7 @@ class SavePlanner {
     if (state.is_tensor(held.entry) && (part_count > 1 || is_void(state.shape(held.entry)))) {
       const Box box = part_box(held, piece, index);
       item.part_at = part.coordinates_.size();
-      part.coordinates_.insert(part.coordinates_.end(), box.offsets.begin(), box.offsets.end());
-      part.coordinates_.insert(part.coordinates_.end(), box.sizes.begin(), box.sizes.end());
+      part.add_coordinates(box);
       item.bytes =
           static_cast<std::uint64_t>(element_count(box.sizes)) * element_size(state.dtype(held.entry));
     } else if (!state.is_tensor(held.entry)) {
@@ -97,13 +96,17 @@ class SavePlanner {
     std::ranges::stable_sort(order, {}, [&](std::uint32_t i) {
       return std::pair(items[i].file, states_[rank]->is_tensor(items[i].entry));
     });
-    std::vector<WriteItem> sorted;
-    sorted.reserve(items.size());
+    SavePlan sorted;
+    sorted.items_.reserve(items.size());
     for (const std::uint32_t i : order) {
-      place[i] = static_cast<std::uint32_t>(sorted.size());
-      sorted.push_back(items[i]);
+      place[i] = static_cast<std::uint32_t>(sorted.items_.size());
+      sorted.items_.push_back(items[i]);
+      if (items[i].part_at == WriteItem::kWholeBox) continue;
+      sorted.items_.back().part_at = sorted.coordinates_.size();
+      const BoxView part = plan_.parts[rank].box(*states_[rank], items[i]);
+      sorted.add_coordinates(part);
     }
-    items = std::move(sorted);
+    plan_.parts[rank] = std::move(sorted);
     for (; next_item_ < items_.size() && items_[next_item_].item.rank == rank; ++next_item_)
       items_[next_item_].item.item = place[items_[next_item_].item.item];
   }
