@@ -2,6 +2,7 @@
 // The hash behind Fingerprint. Pure.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstring>
@@ -11,7 +12,7 @@
 
 namespace cairn {
 
-/// Two chains of 64 x 64 -> 128 bit multiplications, each folded to 64 bits: some 8 bytes a nanosecond.
+/// Two chains of 64 x 64 -> 128 bit multiplications, each folded to 64 bits.
 class FingerprintHash {
  public:
   void add(std::uint64_t first, std::uint64_t second) {
@@ -21,15 +22,19 @@ class FingerprintHash {
   void add(Fingerprint value) { add(value.low, value.high); }
   /// The length counts: two texts are not one longer text.
   void add(std::span<const std::byte> bytes) {
+    FingerprintHash other;  // takes every second pair, so that the multiplications need not wait
     const std::uint64_t length = bytes.size();
-    std::uint64_t words[2];
+    std::uint64_t words[4];
     for (; bytes.size() >= sizeof(words); bytes = bytes.subspan(sizeof(words))) {
       std::memcpy(words, bytes.data(), sizeof(words));
       add(words[0], words[1]);
+      other.add(words[2], words[3]);
     }
-    words[0] = words[1] = 0;
+    std::ranges::fill(words, 0);
     if (!bytes.empty()) std::memcpy(words, bytes.data(), bytes.size());
     add(words[0], words[1]);
+    other.add(words[2], words[3]);
+    add(other.low_, other.high_);
     add(length, 0x6a09e667f3bcc909u);
   }
   Fingerprint finish() const {

@@ -38,6 +38,7 @@ HeldPieces::HeldPieces(std::span<const RankState* const> states) : states_(state
   std::size_t most = 0;
   for (const RankState* state : states) most = std::max(most, state->size());
   names_.reserve(most);
+  firsts_.reserve(most);
   for (std::uint32_t rank = 0; rank < states.size(); ++rank) number(rank);
   faults_.throw_if_any("the states of the ranks do not fit together");
   find_pieces();
@@ -117,7 +118,7 @@ void HeldPieces::find_pieces() {
 
 void HeldPieces::find_pieces(std::span<const std::uint32_t> of_one_name) {
   const std::size_t before = pieces_.size();
-  const bool is_one = !of_one_name.empty() && one_piece(held_[of_one_name[0]]);
+  const bool is_one = of_one_name.size() == 1 || (!of_one_name.empty() && one_piece(held_[of_one_name[0]]));
   const std::size_t mask = std::bit_ceil(2 * of_one_name.size()) - 1;
   if (!is_one) table_.assign(mask + 1, kNone);
   const auto box_of = [&](std::uint32_t i) {

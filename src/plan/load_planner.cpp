@@ -156,10 +156,21 @@ class LoadPlanner {
   }
 
   void put_in_file_order() {
-    std::ranges::sort(plan_.items_, {}, [&](const ReadItem& item) {
-      const StoredItem& chunk = catalog_.chunks()[item.chunk];
-      return std::tuple(chunk.file, chunk.byte_offset, item.entry, item.box, item.overlap_at);
-    });
+    struct Place {
+      std::uint32_t file, item;
+      std::uint64_t byte_offset;
+    };
+    std::vector<Place> places;
+    places.reserve(plan_.items_.size());
+    for (std::uint32_t i = 0; i < plan_.items_.size(); ++i) {
+      const StoredItem& chunk = catalog_.chunks()[plan_.items_[i].chunk];
+      places.push_back({chunk.file, i, chunk.byte_offset});
+    }
+    std::ranges::sort(places, {}, [](const Place& p) { return std::tuple(p.file, p.byte_offset, p.item); });
+    std::vector<ReadItem> sorted;
+    sorted.reserve(places.size());
+    for (const Place& place : places) sorted.push_back(plan_.items_[place.item]);
+    plan_.items_ = std::move(sorted);
     std::ranges::sort(plan_.objects_, {}, [&](const ObjectRead& read) {
       const StoredItem& stored = catalog_.objects()[read.object].item;
       return std::tuple(stored.file, stored.byte_offset, read.entry);

@@ -10,7 +10,7 @@
 namespace cairn {
 
 /// Gives each name a number, in order of first appearance. Names are views that outlive the index; of a name
-/// asked for after the one before it in number, nothing is hashed.
+/// asked for after the one before it in number, nothing is hashed. For one thread.
 class NameIndex {
  public:
   static constexpr std::uint32_t kNone = 0xffffffff;
@@ -26,10 +26,10 @@ class NameIndex {
 
  private:
   struct Slot {
-    std::uint32_t number = kNone, tag = 0;  // tag: of the hash
+    std::uint32_t number = kNone, tag = 0;  // tag: its hash
   };
-  std::size_t slot_of(std::string_view name, std::uint32_t tag, std::size_t hash) const;
-  void grow(std::size_t slots);
+  std::size_t slot_of(std::string_view name, std::uint32_t tag) const;
+  void grow(std::size_t count);
 
   std::vector<std::string_view> names_;
   std::vector<Slot> slots_;         // a power of two, at most half of them taken

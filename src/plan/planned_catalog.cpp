@@ -3,11 +3,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <deque>
 
 #include "base/text.hpp"
 #include "plan/chunk_grid.hpp"
-#include "plan/names/collisions.hpp"
+#include "plan/container_paths.hpp"
 
 namespace cairn {
 namespace {
@@ -40,6 +39,8 @@ bool holds(BoxView box, std::span<const std::int64_t> element) {
 void PlannedCatalog::build() {
   sort_by_name();
   plan_.catalog.reserve_entries(pieces_.names().size());
+  keys_.reserve(pieces_.names().size());
+  plan_.chunks.reserve(items_.size());
   std::vector<bool> is_added(pieces_.names().size(), false);
   for (const NamedItem& item : items_) {
     if (is_added[item.name]) continue;
@@ -51,7 +52,12 @@ void PlannedCatalog::build() {
       faults_.add("'{}': no rank holds an element of it", escape_name(pieces_.names()[name]));
   }
   faults_.throw_if_any("the boxes of the ranks do not make whole tensors");
-  require_paths_fit();
+  const auto cuts_of = [&](std::uint32_t name) {
+    const Held& first = pieces_.first_of(name);
+    return states_[first.rank]->cuts(first.entry);
+  };
+  ContainerPaths(pieces_.names(), cuts_of).check(faults_);
+  faults_.throw_if_any("the paths of the names exclude each other");
 }
 
 void PlannedCatalog::sort_by_name() {
@@ -142,25 +148,6 @@ void PlannedCatalog::add_path(std::uint32_t name) {
   });
   plan_.catalog.set_path(path_);
   last_path_.swap(path_);
-}
-
-void PlannedCatalog::require_paths_fit() const {
-  std::deque<std::vector<PathKey>> paths;
-  std::vector<NamedEntry> entries;
-  std::vector<KeptEntry> kept;
-  bool is_nested = false;
-  for (const Entry& entry : plan_.catalog.entries()) {
-    auto& path = paths.emplace_back();
-    for (const PathStep& step : plan_.catalog.path(entry)) {
-      path.push_back(step.is_position ? PathKey{{}, step.value}
-                                      : PathKey{plan_.catalog.text(static_cast<StringId>(step.value))});
-    }
-    is_nested = is_nested || path.size() > 1;
-    const auto index = static_cast<std::uint32_t>(entries.size());
-    entries.push_back({plan_.catalog.name(entry), path});
-    kept.push_back({index, DType::uint8, false, entries.back().name, path});
-  }
-  if (is_nested) require_no_collision(kept, entries, true);
 }
 
 }  // namespace cairn

@@ -38,7 +38,6 @@ class PlannedCatalog {
   BoxView box(std::size_t index, std::size_t ndim) const;
   void add_path(std::uint32_t name);
   StringId intern(std::string_view text);
-  void require_paths_fit() const;
 
   std::span<const RankState* const> states_;
   const HeldPieces& pieces_;

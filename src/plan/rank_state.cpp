@@ -106,7 +106,11 @@ Fingerprint RankState::fingerprint() const {
   static_assert(std::has_unique_object_representations_v<Entry>);
   FingerprintHash hash;
   hash.add(static_cast<std::uint64_t>(rank_), cuts_.size());
-  for (const NameCut& cut : cuts_) hash.add(cut.length, cut.is_position ? 1 : 0);
+  const auto packed = [&](std::size_t i) {
+    return i < cuts_.size() ? std::uint64_t{cuts_[i].length} << 1 | (cuts_[i].is_position ? 1 : 0) : 0;
+  };
+  for (std::size_t i = 0; i < cuts_.size(); i += 4)
+    hash.add(packed(i) << 32 | packed(i + 1), packed(i + 2) << 32 | packed(i + 3));
   hash.add(std::as_bytes(std::span(entries_)));
   hash.add(std::as_bytes(std::span(characters_)));
   hash.add(std::as_bytes(std::span(coordinates_)));

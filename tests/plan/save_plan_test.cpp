@@ -270,6 +270,15 @@ TEST(SavePlan, PathsAreCarried) {
   EXPECT_FALSE(catalog.entries()[3].has_path);
 }
 
+TEST(SavePlan, PathsThatOnlySpellAlikeFit) {
+  RankState state(0);
+  state.add_object("a.b", 1, std::vector<NameCut>{{3}});
+  state.add_object("a.b.c", 1, std::vector<NameCut>{{1}, {1}, {1}});
+  state.add_object("a.0.x", 1, std::vector<NameCut>{{1}, {1}, {1}});
+  state.add_object("a.b.d", 1, std::vector<NameCut>{{1}, {3}});
+  EXPECT_EQ(plan_save(std::span(&state, 1)).catalog.entries().size(), 4u);
+}
+
 TEST(SavePlan, LocatedFillsInWhatRanksReport) {
   std::vector<RankState> states;
   for (int rank = 0; rank < 3; ++rank) {
@@ -337,6 +346,16 @@ TEST(SavePlan, FaultsNameTensorBoxAndRank) {
        [&](RankState& s, int) {
          tensor(s, 0, 5);
          s.add_box(Box{{0}, {5}});
+       }},
+      {"'a.0' and 'a.x' would make one container a dict and a list",
+       [](RankState& s, int rank) {
+         if (rank == 0) s.add_object("a.0", 1, std::vector<NameCut>{{1}, {1, true}});
+         if (rank == 1) s.add_object("a.x", 1, std::vector<NameCut>{{1}, {1}});
+       }},
+      {"'a.b' would lie under 'a'",
+       [](RankState& s, int rank) {
+         if (rank == 0) s.add_object("a.b", 1, std::vector<NameCut>{{1}, {1}});
+         if (rank == 1) s.add_object("a", 1);  // without a path: its only key
        }},
       {"'a.b' would lie under 'a'",
        [](RankState& s, int rank) {
