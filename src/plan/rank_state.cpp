@@ -76,6 +76,10 @@ void RankState::add_box(BoxView box) {
   if (entries_.empty() || entries_.back().kind != Kind::tensor)
     fail(ErrorKind::invalid_argument, "state of rank {}: a box without its tensor", rank_);
   const std::size_t entry = entries_.size() - 1;
+  if (shape(entry).empty() && box_count(entry) == 1) {
+    fail(ErrorKind::invalid_argument, "state of rank {}: '{}': a scalar has one box", rank_,
+         escape_name(name(entry)));
+  }
   if (!inside(box, shape(entry))) {
     fail(ErrorKind::invalid_argument, "state of rank {}: '{}': box {} does not lie inside {}", rank_,
          escape_name(name(entry)), to_string(box), to_string(shape(entry)));

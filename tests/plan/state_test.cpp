@@ -193,6 +193,10 @@ TEST(RankState, WhatMakesNoSenseIsRefused) {
     s.add_box(Box{{2}, {2}});
   });
   refused([](RankState& s) { s.add_tensor("a", DType::int64, Shape{1ll << 62}); });
+  refused([](RankState& s) {
+    s.add_tensor("a", DType::int8, Shape{});
+    for (int i = 0; i < 2; ++i) s.add_box(Box{});
+  });
 }
 
 }  // namespace
