@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Row: formats. What a checkpoint holds: the catalogue of its tensors, objects and stored chunks. Local.
+// Row: plan. What a checkpoint holds: the catalogue of its tensors, objects and stored chunks. Local.
 #pragma once
 
 #include <cstddef>
@@ -92,6 +92,11 @@ class Catalog {
   void add_object(StringId name, std::uint32_t file, std::uint64_t byte_offset, std::uint64_t byte_length);
   /// Of the entry added last.
   void set_path(std::span<const PathStep> path);
+  /// Where a chunk, or an object, has been stored: known only after the rest.
+  void place_chunk(std::size_t chunk, std::uint32_t file, std::uint64_t byte_offset,
+                   std::uint64_t byte_length);
+  void place_object(std::size_t object, std::uint32_t file, std::uint64_t byte_offset,
+                    std::uint64_t byte_length);
 
   /// Binary form for the wire, ids kept. decode() throws corrupt on anything encode() did not write.
   std::vector<std::byte> encode() const;

@@ -96,39 +96,15 @@ void ChunkGrid::for_each_overlap(BoxView wanted, const std::function<void(std::s
 }
 
 ChunkIndex::ChunkIndex(std::span<const std::int64_t> shape, std::size_t count, const BoxAt& box_at)
-    : box_at_(box_at), grid_(ChunkGrid::find(shape, count, box_at)) {
-  if (!grid_) build_sweep(shape, count);
-}
-
-void ChunkIndex::build_sweep(std::span<const std::int64_t> shape, std::size_t count) {
-  const auto is_cut = [&](std::size_t dim) {
-    for (std::size_t i = 0; i < count; ++i) {
-      if (box_at_(i).sizes[dim] != shape[dim]) return true;
-    }
-    return false;
-  };
-  while (sweep_dim_ + 1 < shape.size() && !is_cut(sweep_dim_)) ++sweep_dim_;
-  for (std::size_t i = 0; i < count; ++i) {
-    const BoxView box = box_at_(i);
-    if (box.empty()) continue;
-    const std::int64_t begin = shape.empty() ? 0 : box.offsets[sweep_dim_];
-    const std::int64_t size = shape.empty() ? 1 : box.sizes[sweep_dim_];
-    sweep_.push_back({begin, begin + size, 0, static_cast<std::uint32_t>(i)});
-  }
-  std::ranges::sort(sweep_, {}, &Interval::begin);
-  std::int64_t reach = 0;
-  for (Interval& interval : sweep_) interval.reach = reach = std::max(reach, interval.end);
+    : grid_(ChunkGrid::find(shape, count, box_at)) {
+  if (!grid_) tree_ = BoxTree(shape.size(), count, box_at);
 }
 
 void ChunkIndex::for_each_overlap(BoxView wanted, const std::function<void(std::size_t)>& visit) const {
-  if (grid_) return grid_->for_each_overlap(wanted, visit);
-  if (wanted.empty()) return;
-  const std::int64_t begin = wanted.ndim() == 0 ? 0 : wanted.offsets[sweep_dim_];
-  const std::int64_t end = begin + (wanted.ndim() == 0 ? 1 : wanted.sizes[sweep_dim_]);
-  auto at = std::ranges::upper_bound(sweep_, begin, {}, &Interval::reach);
-  for (; at != sweep_.end() && at->begin < end; ++at) {
-    if (at->end > begin && overlaps(box_at_(at->box), wanted)) visit(at->box);
-  }
+  if (grid_)
+    grid_->for_each_overlap(wanted, visit);
+  else
+    tree_.for_each_overlap(wanted, visit);
 }
 
 }  // namespace cairn

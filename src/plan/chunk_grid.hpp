@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cairn/box.hpp"
+#include "plan/box_tree.hpp"
 
 namespace cairn {
 
@@ -35,25 +36,17 @@ class ChunkGrid {
   std::vector<std::uint32_t> cells_;  // box of each cell, row-major
 };
 
-/// Finds the boxes that meet a wanted box: by the grid, or by a sweep over the first cut dimension.
+/// Finds the boxes that meet a wanted box: by the grid, or by a tree where there is none.
 class ChunkIndex {
  public:
   ChunkIndex(std::span<const std::int64_t> shape, std::size_t count, const BoxAt& box_at);
-  /// Visits each non-empty box that meets `wanted`, in no promised order. The index keeps `box_at`. A query
-  /// costs O(log n) and what it finds; where the boxes are no grid, all that meet it in the swept dimension.
+  /// Visits each non-empty box that meets `wanted`, in no promised order. A query costs O(log n + k) for the
+  /// k boxes that it finds; what odd arrangements cost says BoxTree.
   void for_each_overlap(BoxView wanted, const std::function<void(std::size_t)>& visit) const;
 
  private:
-  struct Interval {
-    std::int64_t begin, end, reach;  // reach: the largest end up to here
-    std::uint32_t box;
-  };
-  void build_sweep(std::span<const std::int64_t> shape, std::size_t count);
-
-  BoxAt box_at_;
   std::optional<ChunkGrid> grid_;
-  std::size_t sweep_dim_ = 0;
-  std::vector<Interval> sweep_;  // sorted by begin
+  BoxTree tree_;  // where there is no grid
 };
 
 /// The first element, in row-major order, that is not covered exactly once.

@@ -125,6 +125,16 @@ void Catalog::set_path(std::span<const PathStep> path) {
   steps_.insert(steps_.end(), path.begin(), path.end());
 }
 
+void Catalog::place_chunk(std::size_t chunk, std::uint32_t file, std::uint64_t byte_offset,
+                          std::uint64_t byte_length) {
+  chunks_[chunk] = {chunks_[chunk].box_at, byte_offset, byte_length, file};
+}
+
+void Catalog::place_object(std::size_t object, std::uint32_t file, std::uint64_t byte_offset,
+                           std::uint64_t byte_length) {
+  objects_[object].item = {0, byte_offset, byte_length, file};
+}
+
 std::vector<std::byte> Catalog::encode() const {
   ByteWriter out;
   write_array(out, entries_);
