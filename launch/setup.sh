@@ -11,7 +11,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 packages=(git ca-certificates g++ cmake ninja-build pkg-config python3 python3-venv
-          openmpi-bin libopenmpi-dev libhdf5-dev libboost-program-options-dev libgtest-dev libisal-dev
+          openmpi-bin libopenmpi-dev libhdf5-dev libboost-program-options-dev libgtest-dev libisal-dev libssl-dev
           zlib1g-dev libfmt-dev nlohmann-json3-dev clang-format)
 requirements=(torch==2.13.0 numpy safetensors h5py)
 venv=build/venv

@@ -26,7 +26,7 @@ enum class ReplicaRule : std::uint8_t {
   lowest_rank,  ///< the lowest; ranks may be left with nothing to write
 };
 
-struct SaveOptions {
+struct SavePlanOptions {
   ReplicaRule replicas = ReplicaRule::balanced;
   /// A replicated box of more bytes is cut along one dimension, into pieces of about this size but no more
   /// than ranks hold it. They are given out as under `balanced`. 0: never.
@@ -98,7 +98,7 @@ struct GlobalSavePlan {
 };
 
 /// The id of the plan that these states, by their fingerprints in order of ranks, will get.
-Fingerprint plan_id(std::span<const Fingerprint> states, const SaveOptions& options);
+Fingerprint plan_id(std::span<const Fingerprint> states, const SavePlanOptions& options);
 
 /// Plans a save. `states`: one for each rank 0 … n - 1, in any order; the order makes no difference. Replicas
 /// are the same box of a tensor, or an object's name, on several ranks: one of them is written. Boxes of more
@@ -108,7 +108,7 @@ Fingerprint plan_id(std::span<const Fingerprint> states, const SaveOptions& opti
 /// the first ten faults, by tensor, box and rank; likewise when ranks differ about dtype, shape, kind or path
 /// of a name, when two paths exclude each other, and when an object of one rank turns up on two.
 /// O(n log n) for n items whatever their arrangement, and some 200 bytes an item.
-GlobalSavePlan plan_save(std::span<const RankState> states, const SaveOptions& options = {});
+GlobalSavePlan plan_save(std::span<const RankState> states, const SavePlanOptions& options = {});
 
 /// Plans of the last few shapes of a state, kept by id. A rank keeps its own part, the coordinator the whole.
 template <class Plan>
@@ -137,7 +137,7 @@ class PlanCache {
 
 // --- loading -------------------------------------------------------------------------------------------
 
-struct LoadOptions {
+struct LoadPlanOptions {
   /// Names that only the state or only the checkpoint has are faults; false: they are reported only.
   bool strict = true;
   /// Globs of names that may be missing in, or may be left over from, the checkpoint although `strict`.
@@ -216,18 +216,18 @@ class LoadPlan {
 ///
 /// Takes time in proportion to the chunks of the wanted tensors and to the overlaps, never to their product
 /// with the wanted boxes. Throws invalid_argument when a name is wanted twice.
-LoadPlan plan_load(const Catalog& catalog, const RankState& wanted, const LoadOptions& options = {});
+LoadPlan plan_load(const Catalog& catalog, const RankState& wanted, const LoadPlanOptions& options = {});
 
 /// The one report of all ranks.
-struct LoadReport {
+struct LoadVerdict {
   std::vector<LoadFault> faults;                 ///< each once, with the first rank that met it
   std::vector<std::string> missing, unexpected;  ///< tolerated; sorted
 
   /// Throws mismatch with the first ten faults and the count of each kind.
   void throw_if_any() const;
 };
-LoadReport judge_load(const Catalog& catalog, std::span<const LoadFindings> findings,
-                      const LoadOptions& options = {});
+LoadVerdict judge_load(const Catalog& catalog, std::span<const LoadFindings> findings,
+                       const LoadPlanOptions& options = {});
 
 // --- entries of single ranks ---------------------------------------------------------------------------
 

@@ -2,9 +2,12 @@
 // Row: tensor. Element types of tensors, as PyTorch has them. Local, pure.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
+#include <vector>
 
 namespace cairn {
 
@@ -53,5 +56,31 @@ inline std::uint64_t element_size(DType dtype) { return info(dtype).element_size
 std::optional<DType> dtype_from_name(std::string_view name);
 /// By legacy storage class ("FloatStorage"); nullopt when unknown.
 std::optional<DType> dtype_from_storage_class(std::string_view storage_class);
+
+/// Memory that the processor cannot address, such as a GPU's. Addresses are the device's own. Thread-safe.
+class DeviceMemory {
+ public:
+  virtual ~DeviceMemory() = default;
+  /// Both return when the bytes have arrived, and throw io when they cannot.
+  virtual void copy_out(const std::byte* from, std::span<std::byte> into) = 0;
+  virtual void copy_in(std::span<const std::byte> bytes, std::byte* to) = 0;
+};
+
+/// Elements that somebody else owns: element e lies at data + (sum of e[d] * strides[d]) * element size.
+/// Strides are in elements and may be negative; 0 only where nothing is written.
+struct TensorView {
+  DType dtype = DType::float32;
+  std::vector<std::int64_t> sizes, strides;  ///< of one length
+  std::byte* data = nullptr;                 ///< may be null where a size is 0
+  DeviceMemory* device = nullptr;            ///< null: the processor's memory. Outlives the view
+
+  /// Row-major, without gaps.
+  static TensorView contiguous(DType dtype, std::vector<std::int64_t> sizes, void* data);
+
+  bool is_contiguous() const;
+  std::uint64_t byte_count() const;
+  /// The part at `offsets` with these sizes, which lies inside.
+  TensorView part(std::span<const std::int64_t> offsets, std::span<const std::int64_t> part_sizes) const;
+};
 
 }  // namespace cairn

@@ -36,7 +36,7 @@ Box moved(BoxView box, std::span<const std::int64_t> origin) {
 
 class LoadPlanner {
  public:
-  LoadPlanner(const Catalog& catalog, const RankState& wanted, const LoadOptions& options)
+  LoadPlanner(const Catalog& catalog, const RankState& wanted, const LoadPlanOptions& options)
       : catalog_(catalog),
         wanted_(wanted),
         strict_(options.strict),
@@ -186,7 +186,7 @@ class LoadPlanner {
   LoadPlan plan_;
 };
 
-LoadPlan plan_load(const Catalog& catalog, const RankState& wanted, const LoadOptions& options) {
+LoadPlan plan_load(const Catalog& catalog, const RankState& wanted, const LoadPlanOptions& options) {
   return LoadPlanner(catalog, wanted, options).plan();
 }
 

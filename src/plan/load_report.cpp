@@ -79,9 +79,9 @@ LoadFindings LoadFindings::decode(std::span<const std::byte> bytes) {
   return findings;
 }
 
-LoadReport judge_load(const Catalog& catalog, std::span<const LoadFindings> findings,
-                      const LoadOptions& options) {
-  LoadReport report;
+LoadVerdict judge_load(const Catalog& catalog, std::span<const LoadFindings> findings,
+                       const LoadPlanOptions& options) {
+  LoadVerdict report;
   std::vector<const LoadFindings*> ranks;
   for (const LoadFindings& one : findings) ranks.push_back(&one);
   std::ranges::stable_sort(ranks, {}, &LoadFindings::rank);
@@ -119,7 +119,7 @@ LoadReport judge_load(const Catalog& catalog, std::span<const LoadFindings> find
   return report;
 }
 
-void LoadReport::throw_if_any() const {
+void LoadVerdict::throw_if_any() const {
   if (faults.empty()) return;
   std::string counts, sentences;
   for (int k = 0; k <= static_cast<int>(LoadFaultKind::hole); ++k) {

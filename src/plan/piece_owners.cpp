@@ -13,7 +13,7 @@ std::uint64_t cost_of(std::uint64_t bytes) { return std::max<std::uint64_t>(byte
 
 // What one rank alone holds is counted first: replicas then fill up the ranks that have less.
 PieceOwners::PieceOwners(const HeldPieces& pieces, std::span<const RankState* const> states,
-                         const SaveOptions& options)
+                         const SavePlanOptions& options)
     : pieces_(pieces), states_(states), planned_(states.size(), 0), rows_(pieces.pieces().size()) {
   for (const Piece& piece : pieces.pieces()) {
     if (piece.holder_count == 1) planned_[pieces.holders(piece)[0]] += cost_of(piece.bytes);
@@ -25,7 +25,7 @@ PieceOwners::PieceOwners(const HeldPieces& pieces, std::span<const RankState* co
   }
 }
 
-void PieceOwners::assign(std::uint32_t piece, const SaveOptions& options) {
+void PieceOwners::assign(std::uint32_t piece, const SavePlanOptions& options) {
   const auto holders = pieces_.holders(pieces_.pieces()[piece]);
   const std::uint32_t count = count_parts(piece, options.split_bytes);
   const std::uint64_t bytes = cost_of(pieces_.pieces()[piece].bytes / count);

@@ -19,7 +19,8 @@ struct OwnedPart {
 
 class PieceOwners {
  public:
-  PieceOwners(const HeldPieces& pieces, std::span<const RankState* const> states, const SaveOptions& options);
+  PieceOwners(const HeldPieces& pieces, std::span<const RankState* const> states,
+              const SavePlanOptions& options);
 
   /// By owner, then by index.
   std::span<const OwnedPart> parts(std::uint32_t piece) const {
@@ -32,7 +33,7 @@ class PieceOwners {
   struct Row {
     std::uint32_t first_part = 0, part_count = 0, dim = 0;
   };
-  void assign(std::uint32_t piece, const SaveOptions& options);
+  void assign(std::uint32_t piece, const SavePlanOptions& options);
   std::uint32_t count_parts(std::uint32_t piece, std::uint64_t split_bytes);
 
   const HeldPieces& pieces_;

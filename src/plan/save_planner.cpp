@@ -27,7 +27,7 @@ std::vector<const RankState*> by_rank(std::span<const RankState> states) {
 
 class SavePlanner {
  public:
-  SavePlanner(std::span<const RankState> states, const SaveOptions& options)
+  SavePlanner(std::span<const RankState> states, const SavePlanOptions& options)
       : options_(options),
         states_(by_rank(states)),
         pieces_(states_),
@@ -118,7 +118,7 @@ class SavePlanner {
     for (SavePlan& part : plan_.parts) part.id = plan_.id;
   }
 
-  SaveOptions options_;
+  SavePlanOptions options_;
   std::vector<const RankState*> states_;
   HeldPieces pieces_;
   PieceOwners owners_;
@@ -128,11 +128,11 @@ class SavePlanner {
   GlobalSavePlan plan_;
 };
 
-GlobalSavePlan plan_save(std::span<const RankState> states, const SaveOptions& options) {
+GlobalSavePlan plan_save(std::span<const RankState> states, const SavePlanOptions& options) {
   return SavePlanner(states, options).plan();
 }
 
-Fingerprint plan_id(std::span<const Fingerprint> states, const SaveOptions& options) {
+Fingerprint plan_id(std::span<const Fingerprint> states, const SavePlanOptions& options) {
   FingerprintHash hash;
   hash.add(static_cast<std::uint64_t>(options.replicas), options.split_bytes);
   hash.add(options.files_per_rank, states.size());

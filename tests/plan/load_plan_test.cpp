@@ -14,7 +14,7 @@ namespace {
 using Shape = std::vector<std::int64_t>;
 
 /// Plans a save, puts the items into files back to back, and gives the catalogue.
-Catalog saved(const std::vector<RankState>& states, const SaveOptions& options = {}) {
+Catalog saved(const std::vector<RankState>& states, const SavePlanOptions& options = {}) {
   const GlobalSavePlan plan = plan_save(states, options);
   std::vector<std::vector<ItemPlace>> places;
   for (const SavePlan& part : plan.parts) {
@@ -141,7 +141,7 @@ struct Names {
     states.emplace_back(0);
     states.emplace_back(1);
   }
-  LoadReport report(const LoadOptions& options = {}) const {
+  LoadVerdict report(const LoadPlanOptions& options = {}) const {
     std::vector<LoadFindings> findings;
     for (const RankState& state : states) findings.push_back(plan_load(catalog, state, options).findings());
     std::ranges::reverse(findings);
@@ -149,14 +149,14 @@ struct Names {
   }
 };
 
-std::vector<std::string> shown(const LoadReport& report) {
+std::vector<std::string> shown(const LoadVerdict& report) {
   std::vector<std::string> out;
   for (const LoadFault& fault : report.faults)
     out.push_back(std::string(to_string(fault.kind)) + " " + fault.name);
   return out;
 }
 
-TEST(LoadReport, HoldsAllThatDoesNotFit) {
+TEST(LoadVerdict, HoldsAllThatDoesNotFit) {
   Names names;
   names.states[0].add_tensor("w", DType::float32, TensorLayout::sharded({5}, 0, 2));
   names.states[1].add_tensor("w", DType::float32, TensorLayout::sharded({5}, 0, 2));
@@ -164,33 +164,33 @@ TEST(LoadReport, HoldsAllThatDoesNotFit) {
   names.states[1].add_tensor("new", DType::float32, TensorLayout::replicated({4}, 2));
   names.states[1].add_object("bias", 1);
   names.states[0].add_object("step", 1);
-  const LoadReport report = names.report();
+  const LoadVerdict report = names.report();
   EXPECT_EQ(shown(report), (std::vector<std::string>{"shape w", "dtype half", "missing new", "kind bias",
                                                      "unexpected long", "unexpected old.a"}));
   EXPECT_EQ(report.faults[0].message,
             "'w' is of shape [4] in the checkpoint, of shape [5] in the state (rank 0)");
 }
 
-TEST(LoadReport, StrictnessAndGlobsSayWhatMayDiffer) {
+TEST(LoadVerdict, StrictnessAndGlobsSayWhatMayDiffer) {
   Names names;
   names.states[0].add_tensor("w", DType::float32, TensorLayout::replicated({4}, 1));
   names.states[0].add_tensor("new.a", DType::float32, TensorLayout::replicated({4}, 1));
   names.states[1].add_object("new.b", 1);
   EXPECT_EQ(names.report().faults.size(), 7u);
-  const LoadReport lenient = names.report({false, {}, {}, {}});
+  const LoadVerdict lenient = names.report({false, {}, {}, {}});
   lenient.throw_if_any();
   EXPECT_EQ(lenient.missing, (std::vector<std::string>{"new.a", "new.b"}));
   EXPECT_EQ(lenient.unexpected, (std::vector<std::string>{"bias", "half", "long", "old.a", "step"}));
-  const LoadReport some = names.report({true, {"new.*"}, {"old.*", "[bhl]*"}, {}});
+  const LoadVerdict some = names.report({true, {"new.*"}, {"old.*", "[bhl]*"}, {}});
   EXPECT_EQ(shown(some), (std::vector<std::string>{"unexpected step"}));
   EXPECT_EQ(some.missing, (std::vector<std::string>{"new.a", "new.b"}));
 }
 
-TEST(LoadReport, CastsAreMadeOnlyWhenAskedFor) {
+TEST(LoadVerdict, CastsAreMadeOnlyWhenAskedFor) {
   Names names;
   names.states[0].add_tensor("half", DType::float32, TensorLayout::replicated({4}, 1));
   names.states[0].add_tensor("long", DType::float32, TensorLayout::replicated({4}, 1));
-  LoadOptions options{false, {}, {}, {}};
+  LoadPlanOptions options{false, {}, {}, {}};
   EXPECT_EQ(shown(names.report(options)), (std::vector<std::string>{"dtype half", "dtype long"}));
   options.cast = {"h*"};
   EXPECT_EQ(shown(names.report(options)), (std::vector<std::string>{"dtype long"}));
@@ -201,7 +201,7 @@ TEST(LoadReport, CastsAreMadeOnlyWhenAskedFor) {
   EXPECT_EQ(names.catalog.name(names.catalog.tensors()[plan.items()[0].tensor]), "half");
 }
 
-TEST(LoadReport, AnErrorShowsTenAndCountsTheRest) {
+TEST(LoadVerdict, AnErrorShowsTenAndCountsTheRest) {
   Names names;
   for (int i = 0; i < 30; ++i) names.states[0].add_object("x" + std::to_string(i), 1);
   const Error error = failure_of([&] { names.report().throw_if_any(); });

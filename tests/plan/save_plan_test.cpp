@@ -16,7 +16,7 @@
 namespace cairn {
 namespace {
 
-const SaveOptions kLowest{ReplicaRule::lowest_rank};
+const SavePlanOptions kLowest{ReplicaRule::lowest_rank};
 
 std::vector<std::string> names(const Catalog& catalog) {
   std::vector<std::string> out;
@@ -113,8 +113,8 @@ TEST(SavePlan, EveryElementIsWrittenOnceByARankThatHoldsIt) {
   for (int round = 0; round < 150; ++round) {
     const int ranks = 1 + static_cast<int>(random() % 8);
     const RandomState state(random, ranks);
-    const SaveOptions options{random() % 2 == 0 ? ReplicaRule::balanced : ReplicaRule::lowest_rank,
-                              random() % 3 * 20, 1 + static_cast<std::uint32_t>(random() % 3)};
+    const SavePlanOptions options{random() % 2 == 0 ? ReplicaRule::balanced : ReplicaRule::lowest_rank,
+                                  random() % 3 * 20, 1 + static_cast<std::uint32_t>(random() % 3)};
     const auto states = state.of_all_ranks();
     const GlobalSavePlan plan = plan_save(states, options);
     for (std::size_t rank = 0; rank < states.size(); ++rank) {
@@ -141,7 +141,7 @@ TEST(SavePlan, AnyOrderOfTheStatesGivesTheSamePlan) {
   for (int round = 0; round < 50; ++round) {
     const RandomState state(random, 6);
     auto states = state.of_all_ranks();
-    const SaveOptions options{ReplicaRule::balanced, 30, 2};
+    const SavePlanOptions options{ReplicaRule::balanced, 30, 2};
     const auto expected = spelled(plan_save(states, options), states);
     for (int i = 0; i < 5; ++i) {
       std::ranges::shuffle(states, random);
@@ -388,7 +388,7 @@ TEST(PlanCache, FindsThePlanOfAnUnchangedState) {
       states.emplace_back(rank).add_tensor("w", DType::int8, TensorLayout::sharded({rows}, 0, 2));
     return states;
   };
-  const auto id_of = [](const std::vector<RankState>& states, const SaveOptions& options = {}) {
+  const auto id_of = [](const std::vector<RankState>& states, const SavePlanOptions& options = {}) {
     std::vector<Fingerprint> prints;
     for (const RankState& state : states) prints.push_back(state.fingerprint());
     return plan_id(prints, options);
