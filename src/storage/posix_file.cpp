@@ -107,11 +107,14 @@ bool PosixFile::takes_parallel_writes() {
 
 void PosixFile::write(std::uint64_t byte_offset, std::span<const std::byte> bytes) {
   std::unique_lock turn(write_turn_);
-  if (takes_parallel_writes()) turn.unlock();
+  const bool is_parallel = takes_parallel_writes();
+  if (is_parallel) turn.unlock();
+  const std::size_t most = is_parallel ? largest_transfer : largest_write;
   std::size_t done = 0;
   while (done < bytes.size()) {
-    const auto length = std::min(bytes.size() - done, largest_write);
-    const auto offset = to_offset(byte_offset + done, path());
+    const std::uint64_t at = byte_offset + done;
+    const auto length = std::min<std::size_t>(bytes.size() - done, most - at % most);
+    const auto offset = to_offset(at, path());
     const auto count =
         uninterrupted([&] { return pwrite(descriptor_, bytes.data() + done, length, offset); });
     if (count < 0) {
