@@ -91,7 +91,7 @@ class Verification {
       if (located_.size() == 1 || error.kind() != ErrorKind::corrupt) throw;
       part.components.push_back(located.path);
       part.faults.add({FaultKind::pickle, {}, ".metadata", 0, error.message()});
-      return {located.kind, located.path, {}, {}};
+      return {located.kind, located.path, {}, {}, {}};
     }
   }
 

@@ -39,6 +39,12 @@ Bytes VerifyTask::encode() const {
   out.write(static_cast<std::uint8_t>(kind));
   out.counted_text(path);
   for (const auto size : file_sizes) out.write(size);
+  out.write<std::uint64_t>(manifest.size());
+  for (const ManifestCrc& item : manifest) {
+    out.write(item.file);
+    out.write(item.crc);
+    out.write(item.byte_offset);
+  }
   out.append(catalog.encode());
   out.write<std::uint64_t>(file_sizes.size());
   return out.take();
@@ -52,6 +58,13 @@ VerifyTask VerifyTask::decode(const Bytes& bytes) {
   const auto last = std::span(bytes).last(sizeof(std::uint64_t));
   task.file_sizes.resize(ByteReader(last, "verify task").read<std::uint64_t>());
   for (auto& size : task.file_sizes) size = in.read<std::uint64_t>();
+  constexpr std::uint64_t least = 16;
+  const auto count = in.read<std::uint64_t>();
+  if (count > in.remaining() / least) fail_corrupt("verify task: {} items of a manifest", count);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const auto file = in.read<std::uint32_t>(), crc = in.read<std::uint32_t>();
+    task.manifest.push_back({file, crc, in.read<std::uint64_t>()});
+  }
   task.catalog = Catalog::decode(in.bytes(in.remaining() - last.size()));
   return task;
 }
@@ -168,6 +181,14 @@ ByteRange VerifyItems::owned(int rank, int size) const {
     if (begin >= share(rank + 1)) owned.end = std::min(owned.end, i);
   }
   return owned;
+}
+
+std::optional<std::uint32_t> VerifyItems::manifest_crc(const VerifyItem& item) const {
+  const auto place = [](const ManifestCrc& one) { return std::pair(one.file, one.byte_offset); };
+  const std::pair wanted(item.file, item.byte_offset);
+  const auto found = std::ranges::lower_bound(task_.manifest, wanted, {}, place);
+  if (found == task_.manifest.end() || place(*found) != wanted) return std::nullopt;
+  return found->crc;
 }
 
 std::string_view VerifyItems::name(const VerifyItem& item) const {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,12 +15,19 @@
 
 namespace cairn {
 
+/// What the manifest says of an item.
+struct ManifestCrc {
+  std::uint32_t file, crc;
+  std::uint64_t byte_offset;
+};
+
 /// One checkpoint. For a torch file the catalogue holds that file alone.
 struct VerifyTask {
   Located::Kind kind = Located::Kind::dcp;
   std::string path;
   Catalog catalog;
   std::vector<std::uint64_t> file_sizes;  ///< dcp::kNoSize: not to be read
+  std::vector<ManifestCrc> manifest;      ///< by place; empty without a manifest
 
   std::string file_path(std::uint32_t file) const;
 
@@ -59,6 +67,8 @@ class VerifyItems {
   /// Units [begin, end) of that rank: contiguous, even by cost.
   ByteRange owned(int rank, int size) const;
 
+  /// The CRC-32 of all its bytes by the manifest, if that names it.
+  std::optional<std::uint32_t> manifest_crc(const VerifyItem& item) const;
   /// The tensor's or object's name; empty for a torch file.
   std::string_view name(const VerifyItem& item) const;
   /// The damage as a fault of the checkpoint: with name, box, file, and the byte in that file.

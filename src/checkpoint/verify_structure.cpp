@@ -6,6 +6,7 @@
 #include "base/fail.hpp"
 #include "base/keyed_hash.hpp"
 #include "base/text.hpp"
+#include "checkpoint/manifest_check.hpp"
 #include "formats/dcp/structure.hpp"
 #include "formats/torch_file/archive_index.hpp"
 
@@ -58,6 +59,7 @@ void warn_of_others(FileSystem& files, const std::string& directory, const Catal
 VerifyTask check_directory(FileSystem& files, const std::string& directory, VerifyReport& report) {
   VerifyTask task;
   auto metadata = dcp::read_metadata(files, directory, report.faults, task.file_sizes);
+  task.manifest = check_manifest(files, directory, metadata, report.faults, report.warnings);
   task.catalog = std::move(metadata.catalog);
   const Catalog& catalog = task.catalog;
   report.tensors += catalog.tensors().size();

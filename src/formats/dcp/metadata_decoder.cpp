@@ -9,6 +9,7 @@
 #include "base/text.hpp"
 #include "formats/dcp/copy_budget.hpp"
 #include "formats/dcp/fields.hpp"
+#include "formats/dcp/manifest.hpp"
 #include "formats/dcp/metadata_store.hpp"
 #include "formats/dcp/storage_rows.hpp"
 #include "pickle/machine.hpp"
@@ -41,6 +42,7 @@ class Decoder {
     for (std::size_t i = 0; i < items.size(); i += 2) entry(items[i], items[i + 1]);
     for (const auto& file : rows_.files()) result_.catalog.add_file(file);
     result_.metadata_bytes = pickle_bytes_;
+    read_save();
     return std::move(result_);
   }
 
@@ -54,6 +56,15 @@ class Decoder {
     }
     fail(ErrorKind::unsupported, "{}: {}, torch.distributed.checkpoint.metadata.Metadata expected", where_,
          found);
+  }
+
+  void read_save() {
+    result_.manifest = text_of(field(store_, root_, kManifestAttribute));
+    if (const auto meta = field(store_, root_, "storage_meta"); meta && meta->kind() == Kind::object)
+      result_.save_id = text_of(field(store_, *meta, "save_id"));
+  }
+  std::string text_of(std::optional<Value> value) const {
+    return value && value->kind() == Kind::string ? std::string(store_.text(*value)) : std::string();
   }
 
   void read_paths() {

@@ -17,7 +17,9 @@ namespace cairn::dcp {
 struct DecodedMetadata {
   Catalog catalog;
   std::uint64_t metadata_bytes = 0;  ///< size of the pickle
-  std::vector<std::string> notes;    ///< harmless oddities, a sentence each
+  std::string save_id;               ///< of storage_meta; empty where there is none
+  std::string manifest;  ///< what the attribute cairn_manifest says (dcp/manifest.hpp); mostly empty
+  std::vector<std::string> notes;  ///< harmless oddities, a sentence each
 };
 
 /// Throws corrupt for bytes that are no such pickle, unsupported for a valid one that Cairn cannot read

@@ -259,6 +259,13 @@ void check_slice(const ArchiveIndex& index, std::uint64_t base, std::uint64_t be
   SliceCheck(index, base, begin, end, reader, findings).run();
 }
 
+std::uint64_t payload_begin(const zip::Entry& entry, std::uint64_t base, SequentialReader& reader) {
+  std::array<std::byte, zip::kLocalBytes> fixed;
+  reader.peek(base + entry.header_offset, fixed);
+  return entry.header_offset + zip::kLocalBytes + load<std::uint16_t>(fixed.data() + 26) +
+         load<std::uint16_t>(fixed.data() + 28);
+}
+
 void compare_crc(std::string_view record, std::uint64_t payload_offset, std::uint64_t record_bytes,
                  std::uint32_t stored_crc, std::uint32_t crc, Findings& findings) {
   findings.checked_bytes += record_bytes;

@@ -52,6 +52,10 @@ struct Findings {
 void check_slice(const ArchiveIndex& index, std::uint64_t base, std::uint64_t begin, std::uint64_t end,
                  SequentialReader& reader, Findings& findings);
 
+/// Where the payload of a record begins by its local header, from the archive's start at byte `base` of the
+/// reader's file. Nothing is checked.
+std::uint64_t payload_begin(const zip::Entry& entry, std::uint64_t base, SequentialReader& reader);
+
 /// Compares the CRC of a whole record with the stored one.
 void compare_crc(std::string_view record, std::uint64_t payload_offset, std::uint64_t record_bytes,
                  std::uint32_t stored_crc, std::uint32_t crc, Findings& findings);
