@@ -3,7 +3,7 @@
 //   mpirun -n N save_rate DIRECTORY MEBIBYTES TENSORS ROUNDS [sync]
 // Prints, for each round, one JSON line: seconds of the slowest rank. The first round is discarded.
 //   raw    each rank: one file, its size reserved, then for every 256 KiB of its tensors CRC-32 and pwrite
-//   save   cairn::Saver over the checkpoint of the round before
+//   save   cairn::Saver into a new directory, which is removed afterwards
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -40,7 +40,6 @@ class Job {
                         TensorView::contiguous(DType::float32, local, memory_[i].data()));
     }
     options_.sync = sync;
-    options_.overwrite = true;
     options_.threads = 1;
   }
 
@@ -48,9 +47,10 @@ class Job {
     report("raw", number, timed([&] { write_raw(); }), 0);
     remove(raw_path().c_str());
     double plan_s = 0;
-    const double seconds =
-        timed([&] { plan_s = saver_.save(state_, directory_ + "/cairn", options_).plan_s; });
+    const std::string directory = directory_ + "/cairn." + std::to_string(number);
+    const double seconds = timed([&] { plan_s = saver_.save(state_, directory, options_).plan_s; });
     report("save", number, seconds, plan_s);
+    if (comm_.rank() == 0) std::filesystem::remove_all(directory);
   }
 
  private:

@@ -4,14 +4,13 @@
 
     save_vs_torch.py [--mib 2048] [--tensors 32] [--ranks 4] [--rounds 5] [--sync] [--dir DIR] [--program SAVE_RATE]
 
-Second and later saves of an unchanged state, over the one before. The jobs of both sides take turns, round by round; each saves once
+Second and later saves of an unchanged state, each into a new directory. The jobs of both sides take turns, round by round; each saves once
 before it is measured. Prints one JSON line with medians and ratios.
 """
 import argparse
 import json
 import os
 import pathlib
-import shutil
 import statistics
 import subprocess
 import sys
@@ -20,7 +19,7 @@ import tempfile
 TREE = pathlib.Path(__file__).resolve().parent.parent
 
 THEIRS = """
-import os, sys, time
+import os, shutil, sys, time
 os.environ["OMP_NUM_THREADS"] = "1"
 import torch, torch.distributed as dist, torch.distributed.checkpoint as dcp
 import torch.multiprocessing as multiprocessing
@@ -37,13 +36,15 @@ def job(rank, ranks, directory, mib, tensors, sync):
              for i in range(tensors)}
     planner = dcp.DefaultSavePlanner(enable_plan_caching=True)
     for turn in range(2):
-        writer = dcp.FileSystemWriter(directory + "/torch", sync_files=sync, overwrite=True)
+        writer = dcp.FileSystemWriter(f"{directory}/torch.{turn}", sync_files=sync)
         dist.barrier()
         start = time.perf_counter()
         dcp.save(state, storage_writer=writer, planner=planner)
         dist.barrier()
-        if rank == 0 and turn == 1:
+        if rank == 0:
             print(time.perf_counter() - start, flush=True)
+            shutil.rmtree(f"{directory}/torch.{turn}")
+        dist.barrier()
     dist.destroy_process_group()
 
 if __name__ == "__main__":
@@ -74,7 +75,6 @@ def main():
                 found[line["what"]].append(line["seconds"])
                 if line["what"] == "save":
                     found["plan_s"].append(line["plan_s"])
-            shutil.rmtree(pathlib.Path(scratch) / "cairn")
             script = pathlib.Path(scratch) / "theirs.py"
             script.write_text(THEIRS)
             theirs = subprocess.run([python, "-W", "ignore", script, scratch, str(arguments.mib), str(arguments.tensors),
