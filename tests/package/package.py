@@ -3,6 +3,7 @@
 
 import argparse
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -48,9 +49,21 @@ def install(arguments):
     check_tree(arguments.dir / TREE, arguments)
 
 
+def write_blocks(page, folder):
+    """The blocks of code of a page whose first line is a comment with a file's name, as these files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, rest in re.findall(r"^```\w+\n(?://|#) (\w+\.\w+)\n(.*?)^```$", page.read_text(), re.M | re.S):
+        (folder / name).write_text(rest)
+
+
 def consume(arguments):
     build = arguments.dir / arguments.name
     shutil.rmtree(build, ignore_errors=True)
+    if arguments.page:
+        write_blocks(arguments.page, build)
+        if arguments.source:
+            shutil.copy(arguments.source / "CMakeLists.txt", build)
+        arguments.source, build = build, build / "build"
     package = next((arguments.dir / TREE).rglob("cairnConfig.cmake")).parent
     run("cmake", "-G", "Ninja", "-S", arguments.source, "-B", build, f"-Dcairn_DIR={package}", *arguments.hints)
     run("cmake", "--build", build)
@@ -58,7 +71,7 @@ def consume(arguments):
     if plugin.exists() and arguments.readelf:
         symbols = run(arguments.readelf, "--wide", "--dyn-syms", plugin)
         expect("main" in symbols and "list_checkpoint" not in symbols, "a shared library keeps Cairn's symbols to itself")
-    print(run(*filter(None, arguments.launcher.split(",")), build / "consumer", build / "checkpoint", timeout=120))
+    print(run(*filter(None, arguments.launcher.split(",")), build / arguments.program, build / "checkpoint", timeout=120))
 
 
 def main():
@@ -74,6 +87,8 @@ def main():
     verb = verbs.add_parser("consume")
     verb.add_argument("name")
     verb.add_argument("--source", type=pathlib.Path)
+    verb.add_argument("--page", type=pathlib.Path, help="its blocks are the sources; CMakeLists.txt of --source if given")
+    verb.add_argument("--program", default="consumer")
     verb.add_argument("--launcher", default="")
     verb.set_defaults(call=consume)
     words = sys.argv[1:]
