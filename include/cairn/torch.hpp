@@ -50,8 +50,8 @@ c10::IValue to_ivalue(const Object& object);
 ///
 /// A tensor is taken as it is, in any strides, with or without requires_grad, when the processor can address
 /// it, and when it is contiguous on a device. Others (gaps on a device, the conjugate or negative bit) have a
-/// copy beside them: prepare_save() fills it, finish_load() writes it back. save() and load() below call
-/// them. Refused, naming tensor and reason: undefined, sparse, quantized, nested and meta tensors
+/// copy in the processor's memory: prepare_save() fills it, finish_load() writes it back. save() and load()
+/// below call them. Refused, naming tensor and reason: undefined, sparse, quantized, nested and meta tensors
 /// (unsupported, or invalid_argument).
 class TorchState {
  public:
@@ -102,7 +102,8 @@ class TorchState {
     std::string name;
     at::Tensor tensor, copy;
   };
-  TensorView view_of(std::string_view name, const at::Tensor& tensor);
+  TensorView view_of(std::string_view name, const at::Tensor& tensor, const TensorLayout& layout);
+  DeviceMemory* memory_of(at::Device device);
   TensorLayout layout_for(std::string_view name, const at::Tensor& tensor, const LayoutOf& layout_of) const;
   LiveNode tensor_node(std::string_view name, const at::Tensor& tensor, const LayoutOf& layout_of);
   LiveNode node(const std::string& name, const c10::IValue& value, const LayoutOf& layout_of);

@@ -28,8 +28,20 @@ void require_dense(std::string_view name, const at::Tensor& tensor) {
   if (!reason.empty()) fail(ErrorKind::unsupported, "'{}': a {}", escape_name(name), reason);
 }
 
-bool needs_copy(const at::Tensor& tensor) {
-  return tensor.is_conj() || tensor.is_neg() || (!tensor.is_cpu() && !tensor.is_contiguous());
+/// Whether a box of the rank has gaps in a contiguous local tensor: one of several in its row.
+bool cut_with_gaps(const at::Tensor& tensor, const TensorLayout& layout, int rank) {
+  bool gaps = false;
+  const TensorView whole = TensorView::contiguous(DType::uint8, tensor.sizes().vec(), nullptr);
+  layout.for_each_box(rank, [&](const OwnedBox& owned) {
+    gaps |= owned.box.ndim() != whole.sizes.size() ||
+            !whole.part(owned.local_offsets, owned.box.sizes).is_contiguous();
+  });
+  return gaps;
+}
+
+bool needs_copy(const at::Tensor& tensor, const TensorLayout& layout, int rank) {
+  if (tensor.is_conj() || tensor.is_neg()) return true;
+  return !tensor.is_cpu() && (!tensor.is_contiguous() || cut_with_gaps(tensor, layout, rank));
 }
 
 /// The same elements as integers of their size: copy_ knows those, on every device.
@@ -64,44 +76,46 @@ TorchState::TorchState(const Communicator& comm, MemoryOf memory)
 TorchState::TorchState(int rank, int ranks, MemoryOf memory)
     : ranks_(ranks), memory_of_(std::move(memory)), live_(rank) {}
 
-TensorView TorchState::view_of(std::string_view name, const at::Tensor& given) {
+DeviceMemory* TorchState::memory_of(at::Device device) {
+  auto found = std::ranges::find(memories_, device, &decltype(memories_)::value_type::first);
+  if (found == memories_.end()) found = memories_.emplace(found, device, memory_of_(device));
+  return found->second.get();
+}
+
+TensorView TorchState::view_of(std::string_view name, const at::Tensor& given, const TensorLayout& layout) {
   require_dense(name, given);
   const DType dtype = with_context([&] { return "'" + escape_name(name) + "'"; },
                                    [&] { return dtype_of(given.scalar_type()); });
   return guarded(name, [&] {
     at::Tensor tensor = given;
-    if (needs_copy(given)) {
-      tensor = at::empty(given.sizes(),
-                         given.options().requires_grad(false).memory_format(at::MemoryFormat::Contiguous));
+    if (!given.is_cpu()) memory_of(given.device());
+    if (needs_copy(given, layout, live_.description().rank())) {
+      tensor = at::empty(given.sizes(), at::TensorOptions(given.scalar_type()));
       copied_.push_back({std::string(name), given, tensor});
     }
     tensors_.emplace_back(name, given);
     TensorView view{dtype, tensor.sizes().vec(), tensor.strides().vec(),
                     static_cast<std::byte*>(tensor.mutable_data_ptr()), nullptr};
     if (tensor.is_contiguous()) view = TensorView::contiguous(dtype, view.sizes, view.data);
-    if (tensor.is_cpu()) return view;
-    auto memory = std::ranges::find(memories_, tensor.device(), &decltype(memories_)::value_type::first);
-    if (memory == memories_.end())
-      memory = memories_.emplace(memory, tensor.device(), memory_of_(tensor.device()));
-    view.device = memory->second.get();
+    if (!tensor.is_cpu()) view.device = memory_of(tensor.device());
     return view;
   });
 }
 
 TensorLayout TorchState::layout_for(std::string_view name, const at::Tensor& tensor,
                                     const LayoutOf& layout_of) const {
+  require_dense(name, tensor);
   if (layout_of) return layout_of(name, tensor);
   return TensorLayout::replicated(tensor.sizes().vec(), ranks_);
 }
 
 void TorchState::add_tensor(std::string_view name, const TensorLayout& layout, const at::Tensor& local,
                             std::span<const NameCut> cuts) {
-  live_.add_tensor(name, layout, view_of(name, local), cuts);
+  live_.add_tensor(name, layout, view_of(name, local, layout), cuts);
 }
 
 void TorchState::add_tensor(std::string_view name, const at::Tensor& tensor) {
-  const TensorView view = view_of(name, tensor);
-  live_.add_tensor(name, layout_for(name, tensor, {}), view);
+  add_tensor(name, layout_for(name, tensor, {}), tensor);
 }
 
 const Object& TorchState::object(std::string_view name) const {
@@ -121,8 +135,8 @@ void TorchState::wait_for_devices() const {
 }
 
 void TorchState::prepare_save() {
-  for (const Copied& pair : copied_) copy_elements(pair.name, pair.tensor, pair.copy);
   wait_for_devices();
+  for (const Copied& pair : copied_) copy_elements(pair.name, pair.tensor, pair.copy);
 }
 
 void TorchState::prepare_load() {

@@ -50,8 +50,9 @@ Object to_object(const std::string& name, const c10::IValue& value) {
 }  // namespace
 
 LiveNode TorchState::tensor_node(std::string_view name, const at::Tensor& tensor, const LayoutOf& layout_of) {
-  const TensorView view = view_of(name, tensor);
-  return {layout_for(name, tensor, layout_of), view};
+  TensorLayout layout = layout_for(name, tensor, layout_of);
+  const TensorView view = view_of(name, tensor, layout);
+  return {std::move(layout), view};
 }
 
 LiveNode TorchState::node(const std::string& name, const c10::IValue& value, const LayoutOf& layout_of) {

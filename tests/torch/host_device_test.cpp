@@ -12,6 +12,7 @@
 #include <mutex>
 
 #include "cairn/torch.hpp"
+#include "failure_of.hpp"
 #include "torch/host_device.hpp"
 
 namespace cairn {
@@ -103,20 +104,54 @@ TEST(DeviceTensors, AreSeenOnTheDeviceAndCopiedByIt) {
   EXPECT_EQ(elements_of(tensor)[1][1].item<double>(), 77);
 }
 
-TEST(DeviceTensors, WithGapsHaveACopyOnTheDevice) {
+/// Saves and loads through a copy that the processor has, as the views see it.
+void expect_copied_on_the_processor(TorchState& state, const at::Tensor& tensor) {
+  state.prepare_save();
+  const TensorView& view = state.live().view(0, 0);
+  ASSERT_EQ(view.device, nullptr);
+  const at::Tensor copy = at::from_blob(view.data, tensor.sizes(), at::TensorOptions(tensor.scalar_type()));
+  EXPECT_TRUE(copy.equal(elements_of(tensor)));
+
+  state.prepare_load();
+  const at::Tensor loaded = copy.clone() + 100;
+  copy.copy_(loaded);
+  state.finish_load();
+  EXPECT_TRUE(elements_of(tensor).equal(loaded));
+}
+
+TEST(DeviceTensors, WithGapsHaveACopyOnTheProcessor) {
   const at::Tensor tensor = on_host_device(numbered()).as_strided({2, 3}, {1, 4}, 1);
   TorchState state(0, 1);
   state.add_tensor("w", tensor);
-  const TensorView& view = state.live().view(0, 0);
-  state.prepare_save();
-  EXPECT_NE(view.data, tensor.const_data_ptr());
-  EXPECT_EQ(fetched(view), bytes_of(elements_of(tensor)));
+  expect_copied_on_the_processor(state, tensor);
+}
 
-  state.prepare_load();
-  const at::Tensor loaded = at::arange(6, at::kDouble).view({2, 3}) + 100;
-  view.device->copy_in(bytes_of(loaded), view.data);
-  state.finish_load();
-  EXPECT_TRUE(elements_of(tensor).equal(loaded));
+/// Rank 0 has columns 0, 1 and 5.
+TensorLayout two_boxes_in_a_row() {
+  return TensorLayout::on_mesh({3, 9}, Mesh({4}), {Placement::strided_shard(1, 2)});
+}
+
+TEST(DeviceTensors, OfSeveralBoxesInARowHaveACopyOnTheProcessor) {
+  const auto columns = two_boxes_in_a_row();
+  const at::Tensor tensor = on_host_device(at::arange(9, at::kDouble).view({3, 3}));
+  ASSERT_EQ(columns.boxes(0).size(), 2u);
+  TorchState state(0, 4);
+  state.add_tensor("w", columns, tensor);
+  EXPECT_EQ(state.live().description().box_count(0), 2u);
+  expect_copied_on_the_processor(state, tensor);
+}
+
+TEST(DeviceTensors, WithoutACopyAreRefusedWhereABoxHasGaps) {
+  LiveState state(0);
+  TensorView view = TensorView::contiguous(DType::uint8, {3, 3}, nullptr);
+  const auto memory = device_memory(at::kCPU);
+  std::byte bytes[9];
+  view.data = bytes;
+  view.device = memory.get();
+  const auto columns = two_boxes_in_a_row();
+  const Error error = failure_of([&] { state.add_tensor("w", columns, view); });
+  EXPECT_EQ(error.kind(), ErrorKind::invalid_argument);
+  EXPECT_EQ(state.size(), 0u);
 }
 
 TEST(DeviceTensors, AreWaitedForBeforeTheyAreRead) {
