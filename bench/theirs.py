@@ -2,6 +2,7 @@
 """The counterparts, each a program of its own as a user would write it.
 
     theirs.py consolidate SOURCE TARGET   torch's dcp_to_torch_save
+    theirs.py ema SOURCE FOLDER           the same into model.pth, which is loaded for the two EMA files: as it is done after PiD training
     theirs.py load SOURCE                 pickle.load of .metadata; prints the seconds of that call alone
     theirs.py testzip SOURCE              zipfile.testzip of every item that .metadata names: the CRCs and nothing else
 """
@@ -17,6 +18,19 @@ def consolidate(source, target):
     from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 
     dcp_to_torch_save(source, target)
+
+
+def ema(source, folder):
+    import torch
+
+    folder = pathlib.Path(folder)
+    folder.mkdir(exist_ok=True)
+    consolidate(source, folder / "model.pth")
+    state = torch.load(folder / "model.pth")
+    state = {"net." + name.removeprefix("net_ema."): tensor for name, tensor in state.items() if name.startswith("net_ema.")}
+    torch.save(state, folder / "model_ema_fp32.pth")
+    state = {name: tensor.bfloat16() if tensor.dtype == torch.float32 else tensor for name, tensor in state.items()}
+    torch.save(state, folder / "model_ema_bf16.pth")
 
 
 def load(source):
@@ -43,4 +57,4 @@ def testzip(source):
 
 
 if __name__ == "__main__":
-    {"consolidate": consolidate, "load": load, "testzip": testzip}[sys.argv[1]](*sys.argv[2:])
+    {"consolidate": consolidate, "ema": ema, "load": load, "testzip": testzip}[sys.argv[1]](*sys.argv[2:])
