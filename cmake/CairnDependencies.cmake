@@ -44,15 +44,6 @@ function(cairn_mpi_text result)
   endif()
 endfunction()
 
-function(cairn_torch_text result)
-  set(version "version unknown")
-  if(EXISTS ${CAIRN_TORCH_ROOT}/version.py)
-    file(STRINGS ${CAIRN_TORCH_ROOT}/version.py line REGEX "^__version__" LIMIT_COUNT 1)
-    string(REGEX REPLACE ".*['\"]([^'\"]*)['\"].*" "\\1" version "${line}")
-  endif()
-  set(${result} "${version} (probed only)" PARENT_SCOPE)
-endfunction()
-
 if(NOT CAIRN_WITH_MPI STREQUAL "OFF")
   set(MPI_CXX_SKIP_MPICXX TRUE)
   find_package(MPI QUIET COMPONENTS CXX)
@@ -65,18 +56,17 @@ if(NOT CAIRN_WITH_ISAL STREQUAL "OFF")
   cairn_part(ISAL ISAL_FOUND "${ISAL_VERSION}" "Debian: libisal-dev (launch/setup.sh)")
 endif()
 
-# Nothing links HDF5 or libtorch yet. The serial HDF5 is wanted, whichever of its variants are installed.
+# Nothing links HDF5 yet. The serial HDF5 is wanted, whichever of its variants are installed.
 if(NOT CAIRN_WITH_HDF5 STREQUAL "OFF")
   pkg_search_module(CAIRN_HDF5 QUIET hdf5-serial hdf5)
   cairn_part(HDF5 CAIRN_HDF5_FOUND "${CAIRN_HDF5_VERSION} (probed only)" "Debian: libhdf5-dev (launch/setup.sh)")
 endif()
 
 if(NOT CAIRN_WITH_TORCH STREQUAL "OFF")
+  include(CairnLibtorch)
   file(GLOB torch_candidates ${PROJECT_SOURCE_DIR}/build/venv/lib/python3*/site-packages/torch)
-  find_path(CAIRN_TORCH_ROOT include/ATen/core/Tensor.h HINTS ${torch_candidates} NO_DEFAULT_PATH
-            DOC "Directory of libtorch: holds include/ and lib/")
-  cairn_torch_text(torch_text)
-  cairn_part(TORCH CAIRN_TORCH_ROOT "${torch_text}" "launch/setup.sh installs it; else set CAIRN_TORCH_ROOT")
+  cairn_find_libtorch(${torch_candidates})
+  cairn_part(TORCH CAIRN_TORCH_ROOT "${CAIRN_TORCH_VERSION}" "launch/setup.sh installs it; else set CAIRN_TORCH_ROOT")
 endif()
 
 # Runs the tests' Python: the virtual environment's, with torch, where launch/setup.sh made one.
@@ -91,7 +81,9 @@ endif()
 # CRC-32: ISA-L when there, zlib always (it also combines CRCs).
 add_library(cairn_crc INTERFACE)
 target_link_libraries(cairn_crc INTERFACE ZLIB::ZLIB)
+set(CAIRN_ISAL_TARGET "")
 if(CAIRN_HAVE_ISAL)
+  set(CAIRN_ISAL_TARGET PkgConfig::ISAL)
   target_link_libraries(cairn_crc INTERFACE PkgConfig::ISAL)
   target_compile_definitions(cairn_crc INTERFACE CAIRN_HAVE_ISAL)
 endif()

@@ -11,13 +11,21 @@ function(cairn_layer name)
   target_link_libraries(cairn_${name} PUBLIC ${layer_DEPENDS})
 endfunction()
 
-# cairn::core, cairn::mpi: what programs link.
+# cairn::core, cairn::mpi, cairn::torch: what programs link, here and where Cairn is installed. One archive of
+# the objects of its layers. LINKS: what a program needs besides; headers of the layers only are not among it.
 function(cairn_library name)
-  cmake_parse_arguments(library "" "" "LAYERS" ${ARGN})
-  add_library(cairn_${name}_library INTERFACE)
-  add_library(cairn::${name} ALIAS cairn_${name}_library)
-  list(TRANSFORM library_LAYERS PREPEND cairn_)
-  target_link_libraries(cairn_${name}_library INTERFACE ${library_LAYERS})
+  cmake_parse_arguments(library "" "" "LAYERS;LINKS" ${ARGN})
+  list(TRANSFORM library_LAYERS REPLACE "(.+)" "$<TARGET_OBJECTS:cairn_\\1>")
+  set(target cairn_${name}_library)
+  add_library(${target} STATIC ${library_LAYERS})
+  add_library(cairn::${name} ALIAS ${target})
+  set_target_properties(${target} PROPERTIES OUTPUT_NAME cairn_${name} EXPORT_NAME ${name} LINKER_LANGUAGE CXX
+                        ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+  target_compile_features(${target} INTERFACE cxx_std_20)
+  target_include_directories(${target} INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+                             $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>)
+  target_link_libraries(${target} INTERFACE ${library_LINKS})
+  cairn_install_library(${name})
 endfunction()
 
 # Builds what the tests labelled unit run: cmake --build … --target unit_tests.

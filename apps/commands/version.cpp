@@ -17,7 +17,7 @@ struct Part {
   std::string_view what;  // empty: not compiled in
 };
 
-// HDF5 and libtorch are looked for when the build is configured, and linked by nothing yet.
+// HDF5 is linked by nothing yet; libtorch by the library for training programs only.
 std::vector<Part> parts() {
   return {{"mpi", "MPI", CAIRN_MPI_TEXT},
           {"crc32", "CRC-32", crc32_engine()},

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 
 #include "base/fail.hpp"
 #include "base/text.hpp"
@@ -48,11 +49,11 @@ void require_fit(std::string_view name, DType dtype, std::span<const std::int64_
     fail(ErrorKind::invalid_argument, "'{}': the view has shape {} and {} strides, the layout gives {}",
          escape_name(name), to_string(view.sizes), view.strides.size(), to_string(sizes));
   }
-  if (view.device != nullptr && !view.is_contiguous())
-    fail(ErrorKind::invalid_argument, "'{}': a view of device memory with gaps", escape_name(name));
 }
 
 void require_memory(std::string_view name, const TensorView& view) {
+  if (view.device != nullptr && !view.is_contiguous())
+    fail(ErrorKind::invalid_argument, "'{}': a view of device memory with gaps", escape_name(name));
   if (view.data == nullptr && element_count(view.sizes) > 0)
     fail(ErrorKind::invalid_argument, "'{}': a view of no memory", escape_name(name));
 }
@@ -123,12 +124,14 @@ class Tree {
 void LiveState::add_tensor(std::string_view name, const TensorLayout& layout, const TensorView& local,
                            std::span<const NameCut> cuts) {
   require_fit(name, local.dtype, layout.local_shape(description_.rank()), local);
+  std::vector<TensorView> parts;
+  layout.for_each_box(description_.rank(), [&](const OwnedBox& owned) {
+    parts.push_back(local.part(owned.local_offsets, owned.box.sizes));
+    require_memory(name, parts.back());
+  });
   description_.add_tensor(name, local.dtype, layout, cuts);
   first_.push_back(views_.size());
-  layout.for_each_box(description_.rank(), [&](const OwnedBox& owned) {
-    require_memory(name, local);
-    views_.push_back(local.part(owned.local_offsets, owned.box.sizes));
-  });
+  std::ranges::move(parts, std::back_inserter(views_));
 }
 
 void LiveState::add_tensor(std::string_view name, DType dtype, std::span<const std::int64_t> shape,
