@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "engine/view_copy.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "cairn/box.hpp"
+#include "plan/linear.hpp"
+#include "tensor/strided_copy.hpp"
+
+namespace cairn {
+namespace {
+
+void copy_strided(const TensorView& view, std::int64_t first, std::span<std::byte> into) {
+  const std::uint64_t size = element_size(view.dtype);
+  const auto count = static_cast<std::int64_t>(into.size() / size);
+  std::byte* target = into.data();
+  std::vector<CopyDim> dims(view.sizes.size());
+  for_each_box(view.sizes, first, first + count, [&](BoxView box) {
+    std::int64_t source_at = 0, target_stride = 1;
+    for (std::size_t d = dims.size(); d-- > 0;) {
+      dims[d] = {box.sizes[d], view.strides[d], target_stride};
+      target_stride *= box.sizes[d];
+      source_at += box.offsets[d] * view.strides[d];
+    }
+    strided_copy(target, view.data + source_at * static_cast<std::int64_t>(size), dims, size);
+    target += target_stride * static_cast<std::int64_t>(size);
+  });
+}
+
+}  // namespace
+
+void copy_elements(const TensorView& view, std::int64_t first, std::span<std::byte> into) {
+  if (into.empty()) return;
+  if (!view.is_contiguous()) return copy_strided(view, first, into);
+  const std::byte* from = view.data + first * static_cast<std::int64_t>(element_size(view.dtype));
+  if (view.device != nullptr) return view.device->copy_out(from, into);
+  std::copy_n(from, into.size(), into.data());
+}
+
+}  // namespace cairn
