@@ -34,8 +34,7 @@ void ShardOutputs::plan_all(const std::vector<OutputRequest>& requests, Checkpoi
   const std::vector<RankState> by_rank = states();
   place_items(by_rank, plan_save(by_rank));
   check_room();
-  output_ = std::make_unique<DirectoryOutput>(
-      DirectoryOutput::create(files_, options_.destination, options_.overwrite));
+  output_.emplace(dcp::DirectoryOutput::create(files_, options_.destination, options_.overwrite, false));
   make_catalog();
 }
 
@@ -124,13 +123,13 @@ void ShardOutputs::check_room() {
 // Entries in the order of the source, each with its items in the order of ranks.
 void ShardOutputs::make_catalog() {
   auto shards = std::make_unique<ShardPlan>();
-  shards->directory = options_.destination;
+  shards->directory = output_->directory();
   Catalog& made = shards->catalog;
   for (StringId id = 0; id < chosen_.catalog.string_count(); ++id) made.add_string(chosen_.catalog.text(id));
   std::vector<std::uint32_t> file_of(shard_bytes_.size(), kNoFile);
   for (std::size_t rank = 0; rank < shard_bytes_.size(); ++rank) {
     if (shard_bytes_[rank] > 0)
-      file_of[rank] = made.add_file(fmt::format("__{}_{}.distcp", rank, output_->first_index()));
+      file_of[rank] = made.add_file(dcp::shard_name(static_cast<int>(rank), output_->first_index()));
   }
   std::ranges::stable_sort(items_, {}, &Item::entry);
   for (auto at = items_.begin(); at != items_.end();) {
@@ -165,7 +164,11 @@ void ShardOutputs::add_entry(std::span<const Item> items, std::span<const std::u
 
 void ShardOutputs::create(FileSystem&, const PlannedOutputs& planned, const FileDigest&,
                           const std::vector<std::string>&) {
-  for (const auto& [name, range] : planned.shards().shards()) output_->create_file(name, range.size());
+  for (const auto& [name, range] : planned.shards().shards()) {
+    NewFile& made = new_files_.emplace_back(files_, output_->directory() + "/" + name);
+    made.file().allocate(range.size());
+    made.close();
+  }
 }
 
 const PassedBytes& ShardOutputs::passed_before() const {
@@ -193,16 +196,29 @@ void ShardOutputs::finish(const PlannedOutputs& planned, const std::vector<std::
 
 void ShardOutputs::publish() {
   const Catalog& catalog = plan_.shards->catalog;
-  Bytes metadata;
-  dcp::encode_metadata(catalog, {options_.destination, save_id()}, {}, [&](std::span<const std::byte> bytes) {
-    metadata.insert(metadata.end(), bytes.begin(), bytes.end());
-  });
-  output_->publish(metadata, options_.sync);
-  std::uint64_t bytes = metadata.size();
+  std::uint64_t bytes = 0;
+  const auto write_metadata = [&](File& file) {
+    dcp::encode_metadata(catalog, {options_.destination, save_id()}, {},
+                         [&](std::span<const std::byte> piece) {
+                           file.write(bytes, piece);
+                           bytes += piece.size();
+                         });
+  };
+  try {
+    output_->publish(write_metadata, {}, options_.sync, report_.warnings);
+  } catch (const Error&) {
+    if (output_->is_published()) keep_files();
+    throw;
+  }
+  keep_files();
   for (const std::uint64_t shard : shard_bytes_) bytes += shard;
   report_.outputs.push_back(
-      {options_.destination, bytes, catalog.tensors().size(), catalog.objects().size()});
+      {output_->directory(), bytes, catalog.tensors().size(), catalog.objects().size()});
   report_.written_bytes += bytes;
+}
+
+void ShardOutputs::keep_files() {
+  for (NewFile& file : new_files_) file.keep();
 }
 
 // A UUID that the same result always gets.

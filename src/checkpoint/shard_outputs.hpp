@@ -4,16 +4,17 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cairn/checkpoint.hpp"
 #include "cairn/plan.hpp"
 #include "checkpoint/consolidation_plan.hpp"
+#include "checkpoint/new_file.hpp"
 #include "checkpoint/output_catalog.hpp"
 #include "checkpoint/run_outputs.hpp"
-#include "storage/directory_output.hpp"
+#include "formats/dcp/directory_output.hpp"
 
 namespace cairn {
 
@@ -56,6 +57,7 @@ class ShardOutputs final : public RunOutputs {
   void check_room();
   void make_catalog();
   void add_entry(std::span<const Item> items, std::span<const std::uint32_t> file_of, ShardPlan& shards);
+  void keep_files();
   std::string save_id() const;
 
   FileSystem& files_;
@@ -69,7 +71,8 @@ class ShardOutputs final : public RunOutputs {
   std::vector<torch_file::StatePickle> objects_;  // of it
   std::vector<Item> items_;
   std::vector<std::uint64_t> shard_bytes_;  // by rank; 0: none
-  std::unique_ptr<DirectoryOutput> output_;
+  std::optional<dcp::DirectoryOutput> output_;
+  std::vector<NewFile> new_files_;
 };
 
 }  // namespace cairn
