@@ -127,8 +127,8 @@ def interleave(contenders, rounds, prepare, target=None, label=""):
             elif target and contenders[name].compared:
                 timings.digest = digest(target)
             if target:
-                timings.size = target.stat().st_size
-                target.unlink()
+                timings.size = sum(path.stat().st_size for path in files_of(target))
+                remove(target)
         order = order[1:] + order[:1]
         tell(f"{label}round {number} of {rounds}{' (discarded)' if number == 0 else ''}", last=number == rounds)
     if len({t.digest for t in found.values() if t.digest}) > 1:
@@ -152,8 +152,13 @@ def digest(path):
     return total.hexdigest()
 
 
-def files_of(folder):
-    return sorted(path for path in folder.rglob("*") if path.is_file())
+def files_of(place):
+    """Those in a folder, or the file itself."""
+    return sorted(path for path in place.rglob("*") if path.is_file()) if place.is_dir() else [place]
+
+
+def remove(place):
+    shutil.rmtree(place) if place.is_dir() else place.unlink()
 
 
 def warm(folder):
