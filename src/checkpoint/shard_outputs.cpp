@@ -221,10 +221,14 @@ void ShardOutputs::keep_files() {
   for (NewFile& file : new_files_) file.keep();
 }
 
-// A UUID that the same result always gets.
+// A UUID that the same result always gets: a hash of what else the metadata says.
 std::string ShardOutputs::save_id() const {
-  const auto catalog = plan_.shards->catalog.encode();
-  const std::uint64_t high = stable_hash(catalog), low = stable_hash(catalog, high);
+  std::uint64_t high = 0, low = 1;
+  dcp::encode_metadata(plan_.shards->catalog, {options_.destination, {}}, {},
+                       [&](std::span<const std::byte> piece) {
+                         high = stable_hash(piece, high);
+                         low = stable_hash(piece, low);
+                       });
   return fmt::format("{:08x}-{:04x}-8{:03x}-{:04x}-{:012x}", high >> 32, (high >> 16) & 0xffff, high & 0xfff,
                      0x8000 | (low >> 48 & 0x3fff), low & 0xffffffffffff);
 }
