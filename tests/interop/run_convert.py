@@ -67,7 +67,7 @@ def windows():
 
 
 def many():
-    return {"block": {str(i): {"w": numbered(8, 16), "b": numbered(8)} for i in range(1500)}}
+    return {"block": {str(i): {"w": numbered(8, 16), "b": numbered(8)} for i in range(200)}}
 
 
 STATES = (nested, dtypes, windows, many)
