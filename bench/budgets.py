@@ -152,6 +152,34 @@ def verify(bench):
             against(work, found, "cairn verify", "zipfile.testzip", faster=15)]
 
 
+def gather(bench):
+    """By the program's own clock: the start of mpirun is in neither."""
+    source, commands, target, ranks = bench.source("dim0", bench.size), bench.commands, bench.target, bench.options.ranks
+    contenders = {mode: commands.consolidate_written(source, target, mode, ranks) for mode in ("gather", "shared")}
+    found = {mode: timings.by_its_own_clock() for mode, timings in bench.time(source, contenders).items()}
+    return [against(f"{gib(bench.size)}, {ranks} ranks, rank 0 writes", found, "gather", "shared", within=1 / 0.55)]
+
+
+def ema(bench):
+    source, commands, folder = bench.source("ema", bench.size), bench.commands, bench.target.parent / "outputs"
+    contenders = {"cairn --ema": commands.ema(source, folder), "torch, twice": commands.torch_ema(source, folder)}
+    bench.target = folder
+    found = bench.time(source, contenders)
+    line = against(f"{gib(bench.size)}, model and two EMA files", found, "cairn --ema", "torch, twice", faster=10)
+    read, payload = json.loads(found["cairn --ema"].output)["read_bytes"], sum(path.stat().st_size for path in common.files_of(source))
+    return [line | {"note": f"read {read} bytes of a source of {payload}: {read / payload:.3f} times"}]
+
+
+def ranks64(bench):
+    size, ranks = bench.size // 10, 64
+    source = bench.source("dim0", size)
+    seconds, _, said = common.run(bench.commands.consolidate_written(source, bench.target, "auto", ranks).command)
+    peak, limit = json.loads(said)["peak_rss_bytes"], 104 * MIB + 4 * (source / ".metadata").stat().st_size
+    bench.target.unlink()
+    return [{"work": f"{ranks} ranks, oversubscribed: {gib(size)} in {seconds:.1f} s", "ours": {"peak_rss_bytes": peak},
+             "ratio": round(peak / limit, 3), "budget": f"≤ {limit / MIB:.0f} MiB", "met": peak <= limit}]
+
+
 def startup(bench):
     source, limit = bench.source("tiny"), 0.05
     contenders = {"cairn": bench.commands.consolidate(source, bench.target, "--no-sync")}
@@ -197,7 +225,7 @@ def object_bytes(ls):
 
 ROWS = {"dim0": dim0, "verified": verified, "durable": durable, "resume": resume, "6gib": large, "cold": cold, "columns": columns, "small": small,
         "to_dcp": to_dcp, "reshard": reshard,
-        "structure": structure, "verify": verify, "startup": startup, "rss": rss}
+        "structure": structure, "verify": verify, "gather": gather, "ema": ema, "ranks64": ranks64, "startup": startup, "rss": rss}
 
 
 def table(lines):

@@ -19,6 +19,16 @@ class Commands:
     def consolidate_ranks(self, source, target):
         return Contender([self.env, "mpirun", "-n", "2", self.cairn, "consolidate", source, target, "--threads", "1", "--no-sync"], compared=True)
 
+    def consolidate_written(self, source, target, mode, ranks):
+        return Contender([self.env, "mpirun", "-n", str(ranks), self.cairn, "consolidate", source, target, "--no-sync", "--write", mode,
+                          "--json", "--quiet"], compared=True)
+
+    def ema(self, source, folder):
+        return Contender([self.cairn, "consolidate", source, f"{folder}/", "--ema", "--threads", "2", "--no-sync", "--json", "--quiet"], compared=True)
+
+    def torch_ema(self, source, folder):
+        return Contender([*self.theirs, "ema", source, folder], compared=True)
+
     def torch(self, source, target):
         return Contender([*self.theirs, "consolidate", source, target], compared=True)
 
@@ -70,6 +80,6 @@ class Sources:
             return self.given
         path = self.folder / "-".join(["source", kind, *map(str, sizes)])
         if not path.exists():
-            ranks = [self.ranks] if kind in ("dim0", "columns") else []
+            ranks = [self.ranks] if kind in ("dim0", "columns", "ema") else []
             common.run([self.python, "-B", "-W", "ignore", common.HERE / "make_checkpoint.py", kind, path, *ranks, *sizes])
         return path

@@ -2,8 +2,9 @@
 """Writes a checkpoint with torch. Needs torch; the other scripts start this one.
 
     make_checkpoint.py dim0|columns FOLDER RANKS BYTES   bfloat16 and float32 as FSDP shards them: by rows, or by columns; saved by RANKS gloo ranks
-    make_checkpoint.py small FOLDER COUNT                COUNT tensors of 4 KiB
     make_checkpoint.py pth FILE BYTES                    the same as one torch file
+    make_checkpoint.py ema FOLDER RANKS BYTES            float32 by rows, half of it net.*, half net_ema.*, names flat
+    make_checkpoint.py small FOLDER COUNT                COUNT tensors of 4 KiB
     make_checkpoint.py tiny FOLDER                       two tensors and two objects
     make_checkpoint.py objects FOLDER BYTES              one object of so many bytes beside a tensor
     make_checkpoint.py tall|wide|grid|many FOLDER CHUNKS a .metadata of so many chunks, its shards sparse: one tensor cut by rows, by columns,
@@ -58,8 +59,24 @@ def torch_file(file, size):
     torch.save({"model": {name: torch.randn(rows, COLUMNS).to(dtype) for name, dtype, rows in layers(int(size))}, "step": 1}, file)
 
 
+def save_ema(rank, world, _dim, folder, size):
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import DTensor, Shard
+
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{folder}.store", rank=rank, world_size=world)
+    mesh = init_device_mesh("cpu", (world,))
+    count = 16
+    rows = max(1, size // (2 * count * COLUMNS * 4 * world))
+    state = {f"{part}.layers.{i}.weight": DTensor.from_local(torch.randn(rows, COLUMNS), mesh, [Shard(0)])
+             for part in ("net", "net_ema") for i in range(count)}
+    dcp.save(state, checkpoint_id=folder)
+    dist.destroy_process_group()
+
+
 def sharded(dim, folder, ranks, size):
-    torch.multiprocessing.start_processes(save_sharded, (int(ranks), dim, folder, int(size)), nprocs=int(ranks), start_method="fork")
+    save = save_ema if dim is None else save_sharded
+    torch.multiprocessing.start_processes(save, (int(ranks), dim, folder, int(size)), nprocs=int(ranks), start_method="fork")
     pathlib.Path(folder + ".store").unlink(missing_ok=True)
 
 
@@ -114,8 +131,8 @@ def structure(kind, folder, count):
 
 
 def main(kind, folder, *sizes):
-    if kind in ("dim0", "columns"):
-        sharded(("dim0", "columns").index(kind), folder, *sizes)
+    if kind in ("dim0", "columns", "ema"):
+        sharded({"dim0": 0, "columns": 1, "ema": None}[kind], folder, *sizes)
     elif kind == "pth":
         torch_file(folder, *sizes)
     elif kind in ("small", "tiny", "objects"):

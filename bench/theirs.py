@@ -3,6 +3,7 @@
 
     theirs.py consolidate SOURCE TARGET   torch's dcp_to_torch_save
     theirs.py to_dcp SOURCE TARGET        torch's torch_save_to_dcp
+    theirs.py ema SOURCE FOLDER           the same into model.pth, which is loaded for the two EMA files: as it is done after PiD training
     theirs.py load SOURCE                 pickle.load of .metadata; prints the seconds of that call alone
     theirs.py testzip SOURCE              zipfile.testzip of every item that .metadata names: the CRCs and nothing else
 """
@@ -24,6 +25,19 @@ def to_dcp(source, target):
     from torch.distributed.checkpoint.format_utils import torch_save_to_dcp
 
     torch_save_to_dcp(source, target)
+
+
+def ema(source, folder):
+    import torch
+
+    folder = pathlib.Path(folder)
+    folder.mkdir(exist_ok=True)
+    consolidate(source, folder / "model.pth")
+    state = torch.load(folder / "model.pth")
+    state = {"net." + name.removeprefix("net_ema."): tensor for name, tensor in state.items() if name.startswith("net_ema.")}
+    torch.save(state, folder / "model_ema_fp32.pth")
+    state = {name: tensor.bfloat16() if tensor.dtype == torch.float32 else tensor for name, tensor in state.items()}
+    torch.save(state, folder / "model_ema_bf16.pth")
 
 
 def load(source):
@@ -50,4 +64,4 @@ def testzip(source):
 
 
 if __name__ == "__main__":
-    {"consolidate": consolidate, "to_dcp": to_dcp, "load": load, "testzip": testzip}[sys.argv[1]](*sys.argv[2:])
+    {"consolidate": consolidate, "ema": ema, "to_dcp": to_dcp, "load": load, "testzip": testzip}[sys.argv[1]](*sys.argv[2:])

@@ -10,6 +10,8 @@
 namespace cairn {
 namespace {
 
+constexpr std::uint64_t kWrittenThrough = 64 << 10;
+
 /// Bytes of one output, put together until they no longer follow on each other.
 class Stretch {
  public:
@@ -22,6 +24,11 @@ class Stretch {
     return std::span(buffer_).subspan(size_, std::min<std::uint64_t>(bytes, buffer_.size() - size_));
   }
   void add(std::uint64_t bytes) { size_ += bytes; }
+  /// Bytes that are not worth a copy.
+  void write_through(std::uint64_t at, std::span<const std::byte> bytes) {
+    flush();
+    file_.write(at, bytes);
+  }
   void flush() {
     if (size_ > 0) file_.write(begin_, std::span(buffer_).first(size_));
     size_ = 0;
@@ -105,6 +112,7 @@ class FanWriter final : public WindowWriter {
   }
 
   static void copy_into(Stretch& stretch, std::uint64_t at, std::span<const std::byte> bytes) {
+    if (bytes.size() >= kWrittenThrough) return stretch.write_through(at, bytes);
     while (!bytes.empty()) {
       const auto room = stretch.room(at, bytes.size(), 1);
       std::memcpy(room.data(), bytes.data(), room.size());
