@@ -168,7 +168,7 @@ def tell(text, last):
 def digest(path):
     """Of a file, or of all files of a folder."""
     total = hashlib.sha256()
-    for part in outputs(path):
+    for part in files_of(path):
         with open(part, "rb") as stream:
             while piece := stream.read(MIB):
                 total.update(piece)
