@@ -19,6 +19,8 @@ std::vector<Command> commands() {
   all.push_back(ls_command());
   all.push_back(verify_command());
   all.push_back(consolidate_command());
+  all.push_back(convert_command());
+  all.push_back(reshard_command());
   all.push_back(bench_command());
   all.push_back(version_command());
   return all;

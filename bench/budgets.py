@@ -27,21 +27,21 @@ class Bench:
     def __init__(self, options, folder):
         self.options, self.commands = options, Commands(options)
         self.sources = Sources(options, folder, options.source)
-        self.target = folder / "model.pth"
+        self.target, self.folder_target = folder / "model.pth", folder / "result"  # the latter may be a folder
         self.size = int(options.gib * GIB)
         self.row = ""
 
     def source(self, kind, *sizes):
         return self.sources.get(kind, *sizes)
 
-    def time(self, source, contenders, rounds=None, writes=True, cold=False):
+    def time(self, source, contenders, rounds=None, writes=True, cold=False, target=None):
         def prepare():
             (common.cool if cold else common.warm)(source)
             if cold:  # The source alone is cold: the programs are not.
                 common.run([self.commands.cairn, "version"])
                 common.run(["sh", "-c", "cat /dev/null"])
 
-        return interleave(contenders, rounds or self.options.rounds, prepare, self.target if writes else None, f"{self.row}: ")
+        return interleave(contenders, rounds or self.options.rounds, prepare, (target or self.target) if writes else None, f"{self.row}: ")
 
     def sharded_against(self, *names, kind="dim0", size=None, cold=False):
         """-> Timings of cairn on 2 threads and of the named others, all unsynced unless `durable` is among the names."""
@@ -128,6 +128,20 @@ def structure(bench):
     return lines
 
 
+def to_dcp(bench):
+    source, target = bench.source("pth", bench.size), bench.folder_target
+    contenders = {"cairn": bench.commands.convert(source, target, 4), "torch_save_to_dcp": bench.commands.to_dcp(source, target)}
+    found = bench.time(source, contenders, target=target)
+    return [against(f"a .pth of {gib(bench.size)} to a DCP directory for 4 ranks", found, "cairn", "torch_save_to_dcp", faster=5)]
+
+
+def reshard(bench):
+    source, target = bench.source("dim0", bench.size), bench.folder_target
+    contenders = {"reshard": bench.commands.reshard(source, target, 3), "consolidate": bench.commands.consolidate(source, target, "--no-sync")}
+    found = bench.time(source, contenders, target=target)
+    return [against(f"{gib(bench.size)}, from {bench.options.ranks} ranks to 3", found, "reshard", "consolidate", within=1.2)]
+
+
 def verify(bench):
     source = bench.source("dim0", bench.size)
     contenders = {"cairn verify": bench.commands.verify(source), "zipfile.testzip": bench.commands.testzip(source),
@@ -210,6 +224,7 @@ def object_bytes(ls):
 
 
 ROWS = {"dim0": dim0, "verified": verified, "durable": durable, "resume": resume, "6gib": large, "cold": cold, "columns": columns, "small": small,
+        "to_dcp": to_dcp, "reshard": reshard,
         "structure": structure, "verify": verify, "gather": gather, "ema": ema, "ranks64": ranks64, "startup": startup, "rss": rss}
 
 

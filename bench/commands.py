@@ -32,6 +32,15 @@ class Commands:
     def torch(self, source, target):
         return Contender([*self.theirs, "consolidate", source, target], compared=True)
 
+    def to_dcp(self, source, target):
+        return Contender([*self.theirs, "to_dcp", source, target])
+
+    def reshard(self, source, target, ranks):
+        return Contender([self.cairn, "reshard", source, target, "--ranks", str(ranks), "--threads", "2", "--no-sync"])
+
+    def convert(self, source, target, ranks):
+        return Contender([self.cairn, "convert", source, target, "--to", "dcp", "--ranks", str(ranks), "--threads", "2", "--no-sync"])
+
     def cat(self, source, target, synced=False):
         target = shlex.quote(str(target))
         return Contender(["sh", "-c", f"cat {shards(source)} > {target}" + (f" && sync {target}" if synced else "")])

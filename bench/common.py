@@ -141,17 +141,13 @@ def interleave(contenders, rounds, prepare, target=None, label=""):
             elif target and contenders[name].compared:
                 timings.digest = digest(target)
             if target:
-                timings.size = sum(path.stat().st_size for path in outputs(target))
+                timings.size = sum(path.stat().st_size for path in files_of(target))
                 remove(target)
         order = order[1:] + order[:1]
         tell(f"{label}round {number} of {rounds}{' (discarded)' if number == 0 else ''}", last=number == rounds)
     if len({t.digest for t in found.values() if t.digest}) > 1:
         sys.exit("the outputs differ: " + ", ".join(f"{name} {t.digest[:12]}" for name, t in found.items() if t.digest))
     return found
-
-
-def outputs(target):
-    return files_of(target) if target.is_dir() else [target]
 
 
 def remove(target):
@@ -172,15 +168,16 @@ def tell(text, last):
 def digest(path):
     """Of a file, or of all files of a folder."""
     total = hashlib.sha256()
-    for part in outputs(path):
+    for part in files_of(path):
         with open(part, "rb") as stream:
             while piece := stream.read(MIB):
                 total.update(piece)
     return total.hexdigest()
 
 
-def files_of(folder):
-    return sorted(path for path in folder.rglob("*") if path.is_file())
+def files_of(place):
+    """Those in a folder, or the file itself."""
+    return sorted(path for path in place.rglob("*") if path.is_file()) if place.is_dir() else [place]
 
 
 def warm(folder):

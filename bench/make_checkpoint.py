@@ -2,6 +2,7 @@
 """Writes a checkpoint with torch. Needs torch; the other scripts start this one.
 
     make_checkpoint.py dim0|columns FOLDER RANKS BYTES   bfloat16 and float32 as FSDP shards them: by rows, or by columns; saved by RANKS gloo ranks
+    make_checkpoint.py pth FILE BYTES                    the same as one torch file
     make_checkpoint.py ema FOLDER RANKS BYTES            float32 by rows, half of it net.*, half net_ema.*, names flat
     make_checkpoint.py small FOLDER COUNT                COUNT tensors of 4 KiB
     make_checkpoint.py tiny FOLDER                       two tensors and two objects
@@ -52,6 +53,10 @@ def save_sharded(rank, world, dim, folder, size):
         state[name] = DTensor.from_local(part, mesh, [Shard(dim)], run_check=False, shape=torch.Size(shape), stride=(COLUMNS, 1))
     dcp.save({"model": state, "step": 1}, checkpoint_id=folder)
     dist.destroy_process_group()
+
+
+def torch_file(file, size):
+    torch.save({"model": {name: torch.randn(rows, COLUMNS).to(dtype) for name, dtype, rows in layers(int(size))}, "step": 1}, file)
 
 
 def save_ema(rank, world, _dim, folder, size):
@@ -128,6 +133,8 @@ def structure(kind, folder, count):
 def main(kind, folder, *sizes):
     if kind in ("dim0", "columns", "ema"):
         sharded({"dim0": 0, "columns": 1, "ema": None}[kind], folder, *sizes)
+    elif kind == "pth":
+        torch_file(folder, *sizes)
     elif kind in ("small", "tiny", "objects"):
         globals()[kind](folder, *sizes)
     else:

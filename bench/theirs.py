@@ -2,6 +2,7 @@
 """The counterparts, each a program of its own as a user would write it.
 
     theirs.py consolidate SOURCE TARGET   torch's dcp_to_torch_save
+    theirs.py to_dcp SOURCE TARGET        torch's torch_save_to_dcp
     theirs.py ema SOURCE FOLDER           the same into model.pth, which is loaded for the two EMA files: as it is done after PiD training
     theirs.py load SOURCE                 pickle.load of .metadata; prints the seconds of that call alone
     theirs.py testzip SOURCE              zipfile.testzip of every item that .metadata names: the CRCs and nothing else
@@ -18,6 +19,12 @@ def consolidate(source, target):
     from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 
     dcp_to_torch_save(source, target)
+
+
+def to_dcp(source, target):
+    from torch.distributed.checkpoint.format_utils import torch_save_to_dcp
+
+    torch_save_to_dcp(source, target)
 
 
 def ema(source, folder):
@@ -57,4 +64,4 @@ def testzip(source):
 
 
 if __name__ == "__main__":
-    {"consolidate": consolidate, "ema": ema, "load": load, "testzip": testzip}[sys.argv[1]](*sys.argv[2:])
+    {"consolidate": consolidate, "ema": ema, "to_dcp": to_dcp, "load": load, "testzip": testzip}[sys.argv[1]](*sys.argv[2:])

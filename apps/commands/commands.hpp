@@ -22,6 +22,8 @@ struct Command {
 Command ls_command();
 Command verify_command();
 Command consolidate_command();
+Command convert_command();
+Command reshard_command();
 Command bench_command();
 Command version_command();
 

@@ -1,24 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <fmt/format.h>
-
 #include <bit>
-#include <initializer_list>
-#include <string_view>
-#include <utility>
 
-#include "base/text.hpp"
 #include "cairn/checkpoint.hpp"
 #include "commands/commands.hpp"
 #include "commands/dry_run.hpp"
-#include "json_text.hpp"
-#include "progress.hpp"
+#include "commands/run_command.hpp"
 
 namespace cairn {
 namespace {
-
-constexpr int kMostThreads = 64;
-constexpr int kLongestVisibilityTimeout_s = 86400, kLongestStallTimeout_s = 604800;
-constexpr std::size_t kSkippedShown = 10;
 
 struct Wanted {
   ConsolidateOptions options;
@@ -26,65 +15,8 @@ struct Wanted {
   bool dry_run;
 };
 
-std::string closing_line(const ConsolidateReport& report) {
-  std::string outputs;
-  for (const auto& output : report.outputs) {
-    outputs += fmt::format("{}{}: {}", outputs.empty() ? "" : ", ", output.path, human_bytes(output.bytes));
-  }
-  const double rate =
-      report.seconds > 0 ? static_cast<double>(report.written_bytes) / report.seconds / 1e9 : 0;
-  const std::string before = report.resumed_bytes == 0 ? ""
-                                                       : fmt::format(", {} of it by earlier runs",
-                                                                     human_bytes(report.resumed_bytes));
-  return fmt::format("{}{} in {:.2f} s, {:.2f} GB/s, peak RSS {}, {} rank{} of {} thread{}{}", outputs,
-                     before, report.seconds, rate, human_bytes(report.peak_rss_bytes), report.ranks,
-                     report.ranks == 1 ? "" : "s", report.threads, report.threads == 1 ? "" : "s",
-                     report.synced ? "" : ", not synced");
-}
-
-void print_json(StandardOutput& out, const ConsolidateReport& report, bool resume) {
-  out.write("{\"outputs\": [");
-  const char* separator = "";
-  for (const auto& [path, bytes, tensors, objects] : report.outputs) {
-    out.write(fmt::format("{}{{\"path\": {}, \"bytes\": {}, \"tensors\": {}, \"objects\": {}}}", separator,
-                          json_string(path), bytes, tensors, objects));
-    separator = ", ";
-  }
-  out.write(fmt::format("],\n \"read_bytes\": {}, \"written_bytes\": {}, \"verified_bytes\": {},\n",
-                        report.read_bytes, report.written_bytes, report.verified_bytes));
-  if (resume) out.write(fmt::format(" \"resumed_bytes\": {},\n", report.resumed_bytes));
-  out.write(fmt::format(" \"seconds\": {:.6f}, \"peak_rss_bytes\": {}, \"ranks\": {}, \"threads\": {},\n",
-                        report.seconds, report.peak_rss_bytes, report.ranks, report.threads));
-  out.write(fmt::format(" \"skipped\": {},\n \"warnings\": {}}}\n", json_array(report.skipped),
-                        json_array(report.warnings)));
-}
-
-std::vector<std::string> shortened(std::vector<std::string> lines) {
-  const auto count = lines.size();
-  if (count > kSkippedShown) {
-    lines.resize(kSkippedShown);
-    lines.push_back(fmt::format("{} more; --json lists all", count - kSkippedShown));
-  }
-  return lines;
-}
-
-/// Calls the verb with what it is to say meanwhile.
-template <class Verb>
-auto call(Verb verb, Context& context, const Wanted& wanted) {
-  auto options = wanted.options;
-  ProgressDisplay display(context.speaks() ? wanted.progress : ProgressForm::none);
-  if (wanted.progress != ProgressForm::none)
-    options.progress = [&](const Progress& progress) { display.show(progress); };
-  options.note = [&](const std::string& text) { say_notes(context, "note", {text}); };
-  options.stalled = [&](const Error& error) {
-    display.clear();
-    say_error(context.out, context.flags.json, error);
-  };
-  return verb(context.comm, posix_file_system(), options);
-}
-
 int run_dry(Context& context, const Wanted& wanted) {
-  const auto report = call(dry_run_consolidate, context, wanted);
+  const auto report = call_verb(dry_run_consolidate, context, wanted.options, wanted.progress);
   return run_on_speaker(context, "printing the plan", [&](StandardOutput& out) {
     say_notes(context, "warning", report.warnings);
     say_notes(context, "skipped", shortened(report.skipped));
@@ -95,55 +27,16 @@ int run_dry(Context& context, const Wanted& wanted) {
 
 int run(Context& context, const Wanted& wanted) {
   if (wanted.dry_run) return run_dry(context, wanted);
-  const auto report = call(consolidate, context, wanted);
-  return run_on_speaker(context, "printing the result", [&](StandardOutput& out) {
-    say_notes(context, "warning", report.warnings);
-    say_notes(context, "skipped", shortened(report.skipped));
-    if (context.flags.json) print_json(out, report, wanted.options.resume);
-    if (wanted.progress != ProgressForm::none) say(closing_line(report));
-    return 0;
-  });
-}
-
-template <class Choice>
-Choice one_of(const Grammar& grammar, const Parsed& parsed, const char* option,
-              std::initializer_list<std::pair<std::string_view, Choice>> choices) {
-  std::string names;
-  for (const auto& [name, choice] : choices) {
-    if (name == parsed.text(option)) return choice;
-    names += (names.empty() ? "" : ", ") + std::string(name);
-  }
-  grammar.refuse(fmt::format("--{} '{}': one of {} is needed", option, parsed.text(option), names));
-}
-
-NameOptions name_options(const Parsed& parsed) {
-  NameOptions names;
-  names.select = parsed.texts("select");
-  names.exclude = parsed.texts("exclude");
-  names.unwrap = parsed.options["unwrap"].as<bool>();
-  names.strip_prefix = parsed.texts("strip-prefix");
-  names.rename = parsed.texts("rename");
-  if (parsed.has("map")) names.map_file = parsed.text("map");
-  names.cast = parsed.texts("cast");
-  return names;
+  const auto report = call_verb(consolidate, context, wanted.options, wanted.progress);
+  return print_report(context, report, wanted.progress, wanted.options.resume);
 }
 
 Action understand(const Grammar& grammar, const Parsed& parsed) {
-  grammar.expect_operands(parsed, 2, 2);
   Wanted wanted;
-  wanted.options.source = path_operand(parsed.operands[0]);
-  wanted.options.destination = path_operand(parsed.operands[1]);
-  wanted.options.overwrite = parsed.options["overwrite"].as<bool>();
+  read_run_options(grammar, parsed, wanted.options);
   wanted.options.resume = parsed.options["resume"].as<bool>();
-  wanted.options.sync = !parsed.options["no-sync"].as<bool>();
-  wanted.options.max_memory = size_option("--max-memory", parsed.text("max-memory"));
-  if (parsed.has("threads")) {
-    wanted.options.threads = number_option("--threads", parsed.text("threads"), 1, kMostThreads);
-  }
-  wanted.options.names = name_options(parsed);
   wanted.options.ema = parsed.options["ema"].as<bool>();
   wanted.options.more_outputs = parsed.texts("output");
-  wanted.options.flat = parsed.options["flat"].as<bool>();
   wanted.options.alignment =
       static_cast<std::uint32_t>(number_option("--align", parsed.text("align"), 64, 32768));
   if (!std::has_single_bit(wanted.options.alignment)) {
@@ -155,23 +48,14 @@ Action understand(const Grammar& grammar, const Parsed& parsed) {
   wanted.options.copy = one_of<CopyMode>(
       grammar, parsed, "copy",
       {{"auto", CopyMode::automatic}, {"user", CopyMode::user}, {"kernel", CopyMode::kernel}});
-  wanted.options.verify_source =
-      one_of<bool>(grammar, parsed, "verify-source", {{"on", true}, {"off", false}});
   if (wanted.options.copy == CopyMode::kernel && wanted.options.verify_source &&
       !parsed.options["verify-source"].defaulted()) {
     grammar.refuse("--copy kernel does not see the bytes: --verify-source on is for --copy user");
   }
-  wanted.options.write = one_of<WriteMode>(
-      grammar, parsed, "write",
-      {{"auto", WriteMode::automatic}, {"shared", WriteMode::shared}, {"gather", WriteMode::gather}});
   if (wanted.options.copy == CopyMode::kernel && wanted.options.write == WriteMode::gather) {
     grammar.refuse(
         "--copy kernel needs a rank that sees source and output: --write gather is for --copy user");
   }
-  wanted.options.visibility_timeout_s = number_option(
-      "--visibility-timeout", parsed.text("visibility-timeout"), 0, kLongestVisibilityTimeout_s);
-  wanted.options.stall_timeout_s =
-      number_option("--stall-timeout", parsed.text("stall-timeout"), 0, kLongestStallTimeout_s);
   wanted.progress = progress_form(parsed.text("progress"));
   wanted.dry_run = parsed.options["dry-run"].as<bool>();
   return [wanted](Context& context) { return run(context, wanted); };
@@ -182,21 +66,11 @@ Action understand(const Grammar& grammar, const Parsed& parsed) {
 Command consolidate_command() {
   Grammar grammar("consolidate", "SRC DST",
                   "Writes a sharded checkpoint as one torch file that plain torch.load opens.");
-  grammar.add()("overwrite", flag(), "replace an existing output, once the new one is complete")(
-      "threads", word("N"), "I/O threads of a rank (default: its cores, 1 to 8)")(
-      "max-memory", word("SIZE")->default_value("64MiB"), "most memory for data buffers of a rank")(
-      "resume", flag(), "keep a journal, so that a run that was stopped can be continued; continue it")(
-      "no-sync", flag(), "publish without fsync")("flat", flag(),
-                                                  "flat names as keys, not the recorded nesting")(
-      "select", words("GLOB"), "keep only names that match one of these")(
-      "exclude", words("GLOB"), "drop names that match one of these")(
-      "unwrap", flag(), "drop the components that wrapping modules put into names")(
-      "strip-prefix", words("P"), "drop these leading components")(
-      "rename", words("FROM=TO"), "other leading components")("map", word("FILE"),
-                                                              "other names, old<TAB>new a line")(
-      "cast", words("[GLOB=]DTYPE"),
-      "write floating-point tensors as float32, float16 or bfloat16; GLOB=keep")(
-      "ema", flag(), "also model_ema_fp32.pth and model_ema_bf16.pth, of what net_ema.* holds")(
+  add_output_options(grammar);
+  grammar.add()("resume", flag(),
+                "keep a journal, so that a run that was stopped can be continued; continue it");
+  add_name_options(grammar);
+  grammar.add()("ema", flag(), "also model_ema_fp32.pth and model_ema_bf16.pth, of what net_ema.* holds")(
       "output", words("FILE:RULES"),
       "a further file from the same read: select=GLOB,rename=FROM=TO,cast=DTYPE…")(
       "objects", word("WHAT")->default_value("keep"),
@@ -204,19 +78,9 @@ Command consolidate_command() {
       "file; "
       "drop")("align", word("N")->default_value("64"), "alignment of payloads, a power of two up to 32768")(
       "copy", word("HOW")->default_value("auto"),
-      "auto, user: through buffers; kernel: copy_file_range or reflink where the bytes allow it, unverified")(
-      "verify-source", word("on|off")->default_value("on"),
-      "compare the CRCs of items that are read completely (off with --copy kernel)")(
-      "write", word("HOW")->default_value("auto"),
-      "shared: all ranks write; gather: ranks read what they see, rank 0 writes (node-local disks); auto: "
-      "gather when some rank does not see a shard")(
-      "visibility-timeout", word("SECONDS")->default_value("30"),
-      "how long files may take to appear where they are needed")(
-      "stall-timeout", word("SECONDS")->default_value("0"),
-      "name a rank that makes no progress for so long, and abort (0: never)")(
-      "dry-run", flag(), "print what would be read and written, and make nothing")(
-      "progress", word("WHEN")->default_value("auto"),
-      "auto: a bar on a terminal; always: also lines every few seconds elsewhere; never");
+      "auto, user: through buffers; kernel: copy_file_range or reflink where the bytes allow it, unverified");
+  add_run_options(grammar);
+  grammar.add()("dry-run", flag(), "print what would be read and written, and make nothing");
   return {std::move(grammar), understand};
 }
 

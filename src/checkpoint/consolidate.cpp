@@ -10,6 +10,7 @@
 #include "base/text.hpp"
 #include "cairn/checkpoint.hpp"
 #include "checkpoint/consolidate_report.hpp"
+#include "checkpoint/consolidation.hpp"
 #include "checkpoint/consolidation_plan.hpp"
 #include "checkpoint/destination.hpp"
 #include "checkpoint/dry_run.hpp"
@@ -20,12 +21,14 @@
 #include "checkpoint/process_memory.hpp"
 #include "checkpoint/resumption.hpp"
 #include "checkpoint/run_watch.hpp"
+#include "checkpoint/shard_outputs.hpp"
 #include "checkpoint/source_access.hpp"
 #include "checkpoint/visibility.hpp"
 #include "engine/storage_crc.hpp"
 #include "engine/transfer.hpp"
 #include "formats/dcp/source.hpp"
 #include "formats/dcp/structure.hpp"
+#include "formats/torch_file/source.hpp"
 #include "parallel/agree.hpp"
 
 namespace cairn {
@@ -42,14 +45,20 @@ struct Share {
 
 class Consolidation {
  public:
-  Consolidation(Communicator& comm, FileSystem& files, const ConsolidateOptions& options)
+  Consolidation(Communicator& comm, FileSystem& files, const ConsolidateOptions& options,
+                const RunTarget& target)
       : comm_(comm),
         watch_(comm, files, {options.progress, options.stall_timeout_s, options.stalled}),
         files_(watch_.files()),
         options_(options),
+        target_(target),
         begin_(std::chrono::steady_clock::now()),
-        source_files_(comm, watch_, options.max_memory),
-        output_files_(files_, options, plan_, report_) {}
+        source_files_(comm, watch_, options.max_memory) {
+    if (target.shards)
+      outputs_ = std::make_unique<ShardOutputs>(files_, options, *target.shards, plan_, report_);
+    else
+      outputs_ = std::make_unique<OutputFiles>(files_, options, plan_, report_);
+  }
 
   template <class Body>
   auto guarded(Body body) {
@@ -70,7 +79,7 @@ class Consolidation {
 
   DryRunReport run_dry() {
     dry_.emplace();
-    output_files_.only_tell(*dry_);
+    outputs_->only_tell(*dry_);
     const Bytes message = plan();
     everywhere("opening the output", [&] { open(message); });
     DryRunRank mine;
@@ -153,8 +162,10 @@ class Consolidation {
 
   // --- all ranks: where the source is, and who reads it ----------------------------------------------------
   void find_source_files() {
-    const SourceSite site = find_source(comm_, watch_, options_.source);
+    const SourceSite site = find_source(comm_, watch_, options_.source, target_.sources);
+    plan_.source_kind = site.kind;
     plan_.directory = site.directory;
+    source_name_ = site.metadata.name;
     source_files_.assign(site.directory, {site.metadata});
     source_files_.run("reading the metadata", [&] { read_metadata(); });
     watch_.enter(RunPhase::looking);
@@ -179,26 +190,44 @@ class Consolidation {
   // --- coordinator: everything that can be refused is refused before a tensor byte is read ----------------
   void read_metadata() {
     FileSystem& files = source_files_.files();
-    const bool may_be_there = options_.overwrite || options_.resume;  // then creating the outputs decides
-    const std::string file = choose_destination(files, plan_.directory, options_.destination, may_be_there);
-    if (!options_.overwrite && may_be_there && !has_journal(files_, file))
-      check_output(files, plan_.directory, file, false);
-    if (options_.resume) metadata_digest_ = digest_file(files, plan_.directory + "/.metadata");
-    complete_requests(files, file, requests_);
-    metadata_ = dcp::decode_metadata_file(files, plan_.directory, faults_);
+    const std::string metadata_file = plan_.directory + "/" + source_name_;
+    outputs_->choose(files, is_directory() ? plan_.directory : metadata_file, requests_);
+    if (options_.resume) metadata_digest_ = digest_file(files, metadata_file);
+    if (is_directory()) {
+      metadata_ = dcp::decode_metadata_file(files, plan_.directory, faults_);
+    } else {  // read later, by whoever sees it: so much is known of it
+      Catalog& only_file = metadata_.catalog;
+      only_file.add_object(only_file.add_string(source_name_), only_file.add_file(source_name_), 0,
+                           files.open_read(metadata_file)->size());
+    }
+  }
+
+  bool is_directory() const { return plan_.source_kind == SourceKind::dcp; }
+
+  void open_source(FileSystem& files) {
+    if (!is_directory()) {
+      using torch_file::EmptyDicts;
+      auto source = std::make_unique<torch_file::FileSource>(
+          files, plan_.directory, source_name_, target_.shards ? EmptyDicts::drop : EmptyDicts::keep);
+      metadata_.metadata_bytes = source->pickle_bytes();
+      metadata_.notes = source->notes();
+      source_ = std::move(source);
+      return;
+    }
+    dcp::check_structure(files, plan_.directory, metadata_.catalog, faults_);
+    faults_.throw_if_any(plan_.directory);
+    source_ = std::make_unique<dcp::DirectorySource>(files, plan_.directory, std::move(metadata_.catalog));
   }
 
   Bytes prepare() {
     if (gather_) check_gather();
     FileSystem& files = source_files_.files();
-    dcp::check_structure(files, plan_.directory, metadata_.catalog, faults_);
-    faults_.throw_if_any(plan_.directory);
+    open_source(files);
     report_.warnings.insert(report_.warnings.end(), metadata_.notes.begin(), metadata_.notes.end());
-    source_.emplace(files, plan_.directory, std::move(metadata_.catalog));
-    output_files_.plan_all(requests_, *source_, metadata_.metadata_bytes);
+    outputs_->plan_all(requests_, *source_, metadata_.metadata_bytes);
     planned_.emplace(plan_, source_->catalog());
-    output_files_.create(files, *planned_, metadata_digest_, machines_);
-    return comm_.size() > 1 && !gather_ ? plan_.encode(source_->catalog()) : Bytes();
+    outputs_->create(files, *planned_, metadata_digest_, machines_);
+    return comm_.size() > 1 && !gather_ ? plan_.encode(source_->encode()) : Bytes();
   }
 
   // --- all ranks ------------------------------------------------------------------------------------------
@@ -206,13 +235,16 @@ class Consolidation {
     if (gather_ && !is_root()) return;
     if (gather_ && options_.threads == 0) threads_ = std::max(threads_, kGatheringThreads);
     if (!is_root()) {
-      Catalog catalog;
-      plan_ = ConsolidationPlan::decode(message, catalog);
-      source_.emplace(files_, plan_.directory, std::move(catalog));
+      std::span<const std::byte> source;
+      plan_ = ConsolidationPlan::decode(message, source);
+      if (is_directory())
+        source_ = std::make_unique<dcp::DirectorySource>(files_, plan_.directory, Catalog::decode(source));
+      else
+        source_ = std::make_unique<torch_file::FileSource>(files_, plan_.directory, source);
       planned_.emplace(plan_, source_->catalog());
     }
     fit_threads(kBufferBytesPerThread + planned_->writer_bytes());
-    if (!plan_.is_complete && !dry_) planned_->open(files_, options_.visibility_timeout_s);
+    if (!plan_.is_complete && !dry_) planned_->open(files_, options_.visibility_timeout_s, options_.sync);
   }
 
   ByteRange owned_windows() const { return planned_->owned_windows(comm_.rank(), writing_ranks()); }
@@ -232,7 +264,7 @@ class Consolidation {
       if (gather_) return planned_->sync();  // the thread of the run serves the others
       watch_.work([this] { planned_->sync(); });
     };
-    JournalReports reports({comm, output_files_.journal(), options_.sync ? sync : std::function<void()>(),
+    JournalReports reports({comm, outputs_->journal(), options_.sync ? sync : std::function<void()>(),
                             std::chrono::duration<double>(options_.journal_interval_s)});
     const auto report = [&] { reports.poll(); };
     if (gather_ || !watch_.works_apart())
@@ -296,15 +328,14 @@ class Consolidation {
 
   // --- coordinator: the closing phase ---------------------------------------------------------------------
   Bytes publish(const std::vector<Bytes>& shares) {
-    PassedBytes passed = output_files_.passed_before();
+    PassedBytes passed = outputs_->passed_before();
     for (const Bytes& bytes : shares) add_share(bytes, passed);
     report_.verified_bytes = passed.verified_bytes;
     compare_storages(*source_, std::move(passed.read), report_.verified_bytes);
     const auto crcs = record_crcs(std::move(passed.written), planned_->crc_bytes());
     if (verify_source()) compare_copied_bytes(crcs);
-    for (std::size_t i = 0; i < plan_.outputs.size(); ++i)
-      output_files_.finish(i, *planned_, planned_->crcs_of(i, crcs));
-    output_files_.publish();
+    outputs_->finish(*planned_, crcs);
+    outputs_->publish();
     report_.resumed_bytes = resumed_bytes();
     report_.ranks = comm_.size();
     report_.threads = threads_;
@@ -349,13 +380,14 @@ class Consolidation {
   RunWatch watch_;  // before all that it watches
   FileSystem& files_;
   const ConsolidateOptions& options_;
+  const RunTarget& target_;
   const std::chrono::steady_clock::time_point begin_;
   int threads_ = 1;
   SourceAccess source_files_;
   bool gather_ = false;
 
   ConsolidationPlan plan_;
-  std::optional<dcp::DirectorySource> source_;
+  std::unique_ptr<CheckpointSource> source_;
   std::optional<PlannedOutputs> planned_;
   Share share_;
 
@@ -366,19 +398,26 @@ class Consolidation {
   dcp::DecodedMetadata metadata_;
   std::vector<OutputRequest> requests_;
   ConsolidateReport report_;
-  OutputFiles output_files_;
+  std::string source_name_;  // of the file that is read first
+  std::unique_ptr<RunOutputs> outputs_;
   std::optional<DryRunReport> dry_;  // on all ranks: nothing is to be made
 };
 
 }  // namespace
 
-ConsolidateReport consolidate(Communicator& comm, FileSystem& files, const ConsolidateOptions& options) {
-  Consolidation consolidation(comm, files, options);
+ConsolidateReport run_consolidation(Communicator& comm, FileSystem& files, const ConsolidateOptions& options,
+                                    const RunTarget& target) {
+  Consolidation consolidation(comm, files, options, target);
   return consolidation.guarded([&] { return consolidation.run(); });
 }
 
+ConsolidateReport consolidate(Communicator& comm, FileSystem& files, const ConsolidateOptions& options) {
+  return run_consolidation(comm, files, options, {});
+}
+
 DryRunReport dry_run_consolidate(Communicator& comm, FileSystem& files, const ConsolidateOptions& options) {
-  Consolidation consolidation(comm, files, options);
+  const RunTarget target;
+  Consolidation consolidation(comm, files, options, target);
   return consolidation.guarded([&] { return consolidation.run_dry(); });
 }
 

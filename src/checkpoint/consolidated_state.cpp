@@ -12,7 +12,7 @@ namespace {
 
 class StateMaker {
  public:
-  StateMaker(dcp::DirectorySource& source, const OutputCatalog* chosen, const ConsolidateOptions& options,
+  StateMaker(CheckpointSource& source, const OutputCatalog* chosen, const ConsolidateOptions& options,
              const std::string& file, std::uint64_t metadata_bytes)
       : source_(source),
         chosen_(chosen),
@@ -23,6 +23,7 @@ class StateMaker {
 
   ConsolidatedState run() {
     main_.flat = others_.flat = options_.flat;
+    main_.integer_keys = others_.integer_keys = source_.integer_keys();
     objects_.resize(catalog_.objects().size());
     for (std::uint32_t i = 0; i < catalog_.entries().size(); ++i) sort(i);
     state_.main = made(main_);
@@ -83,7 +84,7 @@ class StateMaker {
     return source_.catalog().objects()[chosen_ == nullptr ? index : chosen_->objects[index]];
   }
 
-  dcp::DirectorySource& source_;
+  CheckpointSource& source_;
   const OutputCatalog* chosen_;
   const Catalog& catalog_;
   const ConsolidateOptions& options_;
@@ -99,7 +100,7 @@ class StateMaker {
 
 std::string objects_path_for(const std::string& file) { return file + ".objects.pth"; }
 
-ConsolidatedState consolidate_state(dcp::DirectorySource& source, const OutputCatalog* chosen,
+ConsolidatedState consolidate_state(CheckpointSource& source, const OutputCatalog* chosen,
                                     const ConsolidateOptions& options, const std::string& file,
                                     std::uint64_t metadata_bytes) {
   return StateMaker(source, chosen, options, file, metadata_bytes).run();

@@ -8,7 +8,7 @@
 
 #include "cairn/checkpoint.hpp"
 #include "checkpoint/output_catalog.hpp"
-#include "formats/dcp/source.hpp"
+#include "formats/checkpoint_source.hpp"
 #include "formats/torch_file/state_pickle.hpp"
 
 namespace cairn {
@@ -34,7 +34,7 @@ struct ConsolidatedState {
 ///
 /// What is left out of a file is left out as if the checkpoint had never held it: its key is absent, a list
 /// position before a remaining element is None, a container without remaining elements is absent.
-ConsolidatedState consolidate_state(dcp::DirectorySource& source, const OutputCatalog* chosen,
+ConsolidatedState consolidate_state(CheckpointSource& source, const OutputCatalog* chosen,
                                     const ConsolidateOptions& options, const std::string& file,
                                     std::uint64_t metadata_bytes);
 

@@ -28,12 +28,22 @@ RecordContent read_content(ByteReader& in) {
   return content;
 }
 
+void write_contents(ByteWriter& out, const std::vector<RecordContent>& contents) {
+  out.write<std::uint64_t>(contents.size());
+  for (const RecordContent& content : contents) write_content(out, content);
+}
+
+std::vector<RecordContent> read_contents(ByteReader& in) {
+  std::vector<RecordContent> contents;
+  for (auto left = in.read<std::uint64_t>(); left > 0; --left) contents.push_back(read_content(in));
+  return contents;
+}
+
 void write_layout(ByteWriter& out, const OutputPlan& plan) {
   out.counted_text(plan.archive_name);
   out.write(plan.alignment);
   out.write(plan.pickle_bytes);
-  out.write<std::uint64_t>(plan.contents.size());
-  for (const RecordContent& content : plan.contents) write_content(out, content);
+  write_contents(out, plan.contents);
 }
 
 void write_output(ByteWriter& out, const OutputPlan& plan) {
@@ -47,7 +57,31 @@ OutputPlan read_output(ByteReader& in) {
   plan.archive_name = std::string(in.counted_text());
   plan.alignment = in.read<std::uint32_t>();
   plan.pickle_bytes = in.read<std::uint64_t>();
-  for (auto left = in.read<std::uint64_t>(); left > 0; --left) plan.contents.push_back(read_content(in));
+  plan.contents = read_contents(in);
+  return plan;
+}
+
+void write_shards(ByteWriter& out, const ShardPlan& plan) {
+  out.counted_text(plan.directory);
+  const auto catalog = plan.catalog.encode();
+  out.counted_text(as_text(catalog));
+  for (const std::uint32_t tensor : plan.tensors) out.write(tensor);
+  for (const auto& object : plan.objects) {
+    out.counted_text(as_text(object.pickle));
+    write_contents(out, object.storages);
+  }
+}
+
+std::unique_ptr<ShardPlan> read_shards(ByteReader& in) {
+  auto plan = std::make_unique<ShardPlan>();
+  plan->directory = std::string(in.counted_text());
+  plan->catalog = Catalog::decode(as_bytes(in.counted_text()));
+  for (std::size_t i = 0; i < plan->catalog.tensors().size(); ++i)
+    plan->tensors.push_back(in.read<std::uint32_t>());
+  for (std::size_t i = 0; i < plan->catalog.objects().size(); ++i) {
+    const auto pickle = as_bytes(in.counted_text());
+    plan->objects.push_back({{pickle.begin(), pickle.end()}, read_contents(in)});
+  }
   return plan;
 }
 
@@ -74,8 +108,9 @@ std::uint64_t ConsolidationPlan::hash() const {
   return sum;
 }
 
-std::vector<std::byte> ConsolidationPlan::encode(const Catalog& catalog) const {
+std::vector<std::byte> ConsolidationPlan::encode(std::span<const std::byte> source) const {
   ByteWriter out;
+  out.write(static_cast<std::uint8_t>(source_kind));
   out.counted_text(directory);
   out.write<std::uint8_t>(is_complete ? 1 : 0);
   out.write<std::uint64_t>(finished.size());
@@ -85,13 +120,17 @@ std::vector<std::byte> ConsolidationPlan::encode(const Catalog& catalog) const {
   }
   out.write<std::uint64_t>(outputs.size());
   for (const OutputPlan& output : outputs) write_output(out, output);
-  out.append(catalog.encode());
+  out.write<std::uint8_t>(shards ? 1 : 0);
+  if (shards) write_shards(out, *shards);
+  out.append(source);
   return out.take();
 }
 
-ConsolidationPlan ConsolidationPlan::decode(std::span<const std::byte> bytes, Catalog& catalog) {
+ConsolidationPlan ConsolidationPlan::decode(std::span<const std::byte> bytes,
+                                            std::span<const std::byte>& source) {
   ByteReader in(bytes, "consolidation plan");
   ConsolidationPlan plan;
+  plan.source_kind = static_cast<SourceKind>(in.read<std::uint8_t>());
   plan.directory = std::string(in.counted_text());
   plan.is_complete = in.read<std::uint8_t>() != 0;
   for (auto left = in.read<std::uint64_t>(); left > 0; --left) {
@@ -99,7 +138,8 @@ ConsolidationPlan ConsolidationPlan::decode(std::span<const std::byte> bytes, Ca
     plan.finished.push_back({begin, in.read<std::uint64_t>()});
   }
   for (auto left = in.read<std::uint64_t>(); left > 0; --left) plan.outputs.push_back(read_output(in));
-  catalog = Catalog::decode(in.bytes(in.remaining()));
+  if (in.read<std::uint8_t>() != 0) plan.shards = read_shards(in);
+  source = in.bytes(in.remaining());
   return plan;
 }
 

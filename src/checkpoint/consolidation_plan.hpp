@@ -3,12 +3,15 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "cairn/metadata.hpp"
 #include "formats/record_content.hpp"
 #include "formats/torch_file/layout.hpp"
+#include "formats/torch_file/state_pickle.hpp"
 #include "plan/windows.hpp"
 
 namespace cairn {
@@ -24,17 +27,29 @@ struct OutputPlan {
   torch_file::Layout layout() const;
 };
 
+/// The shards of a DCP directory that all ranks write.
+struct ShardPlan {
+  std::string directory;
+  Catalog catalog;                     ///< of what is written, with places
+  std::vector<std::uint32_t> tensors;  ///< their indices in the source's catalogue
+  std::vector<torch_file::StatePickle> objects;
+};
+
+enum class SourceKind : std::uint8_t { dcp, torch_file };
+
 struct ConsolidationPlan {
-  std::string directory;  ///< the source
-  std::vector<OutputPlan> outputs;
-  std::vector<WindowRun> finished;  ///< windows that an earlier run has written
-  bool is_complete = false;         ///< the outputs are whole, by an earlier run
+  SourceKind source_kind = SourceKind::dcp;
+  std::string directory;                ///< that the source's files lie in
+  std::vector<OutputPlan> outputs;      ///< or
+  std::unique_ptr<ShardPlan> shards{};  ///< these
+  std::vector<WindowRun> finished;      ///< windows that an earlier run has written
+  bool is_complete = false;             ///< the outputs are whole, by an earlier run
 
   /// Of the outputs, without their temporary paths.
   std::uint64_t hash() const;
-  /// For the wire, together with the source's catalogue.
-  std::vector<std::byte> encode(const Catalog& catalog) const;
-  static ConsolidationPlan decode(std::span<const std::byte> bytes, Catalog& catalog);
+  /// For the wire, together with the source as it encodes itself, which decode() leaves in `source`.
+  std::vector<std::byte> encode(std::span<const std::byte> source) const;
+  static ConsolidationPlan decode(std::span<const std::byte> bytes, std::span<const std::byte>& source);
 };
 
 std::vector<std::uint64_t> record_bytes(const std::vector<RecordContent>& contents);

@@ -37,23 +37,42 @@ bool is_within(const std::string& path, const std::string& directory) {
   return path == directory || path.starts_with(directory == "/" ? directory : directory + "/");
 }
 
+[[noreturn]] void refuse_place(const std::string& source, const std::string& output) {
+  throw Error(ErrorKind::mismatch,
+              fmt::format("{}: the output would replace or lie inside the checkpoint {}", escape_name(output),
+                          escape_name(source)),
+              "choose a place outside it");
+}
+
 }  // namespace
 
 void check_output(FileSystem& files, const std::string& source, const std::string& file, bool overwrite) {
   const auto link = files.status(file, false);
   const std::string place = link && link->type == FileType::symlink ? files.resolve(file) : file;
-  if (is_within(existing_ancestor(files, place), files.resolve(source))) {
-    throw Error(ErrorKind::mismatch,
-                fmt::format("{}: the output would lie inside the checkpoint {}", escape_name(file),
-                            escape_name(source)),
-                "choose a place outside it");
-  }
-  const auto present = files.status(file);
+  if (is_within(existing_ancestor(files, place), files.resolve(source))) refuse_place(source, file);
+  const auto present = files.status(file), read = files.status(source);
+  if (present && read && present->device == read->device && present->inode == read->inode)
+    refuse_place(source, file);
   if (present && present->type != FileType::regular) {
     fail(ErrorKind::io, "{}: the output is neither a regular file nor a directory", escape_name(file));
   }
   if (present && !overwrite) {
     throw Error(ErrorKind::already_exists, fmt::format("{}: the output exists", escape_name(file)),
+                "use --overwrite to replace it");
+  }
+}
+
+void check_output_directory(FileSystem& files, const std::string& source, const std::string& directory,
+                            bool overwrite) {
+  const auto present = files.status(directory);
+  const std::string place = present ? files.resolve(directory) : existing_ancestor(files, directory);
+  if (is_within(place, files.resolve(source))) refuse_place(source, directory);
+  if (present && present->type != FileType::directory)
+    fail(ErrorKind::already_exists, "{}: the output is to be a directory, and is none",
+         escape_name(directory));
+  if (present && !overwrite && files.status(directory + "/.metadata")) {
+    throw Error(ErrorKind::already_exists,
+                fmt::format("{}: a checkpoint is there already", escape_name(directory)),
                 "use --overwrite to replace it");
   }
 }

@@ -11,9 +11,13 @@
 namespace cairn {
 
 /// Throws io when something is at `file` that is no regular file, mismatch when `file` (a symlink: what it
-/// points to) lies inside `source` (a directory), already_exists when a file is there and `overwrite` is
-/// false.
+/// points to) lies inside `source`, a directory, or is `source`, a file; already_exists when a file is there
+/// and `overwrite` is false.
 void check_output(FileSystem& files, const std::string& source, const std::string& file, bool overwrite);
+
+/// The same for a directory that a checkpoint is to be written to, which exists when it has a `.metadata`.
+void check_output_directory(FileSystem& files, const std::string& source, const std::string& directory,
+                            bool overwrite);
 
 /// The file to write for `destination`: itself; or model.pth in it when it is a directory or ends in '/'.
 /// Throws invalid_argument when empty, and as check_output does.

@@ -4,11 +4,22 @@
 #include "cairn/checkpoint.hpp"
 #include "formats/dcp/source.hpp"
 #include "formats/layouts.hpp"
+#include "formats/torch_file/source.hpp"
 
 namespace cairn {
+namespace {
+
+Listing list_torch_file(FileSystem& files, const Located& located) {
+  const auto [directory, name] = place_of(located.path);
+  const torch_file::FileSource source(files, directory, name, torch_file::EmptyDicts::drop);
+  return {located.format, source.catalog(), {}};
+}
+
+}  // namespace
 
 Listing list_checkpoint(FileSystem& files, const std::string& path) {
   auto located = locate_checkpoint(files, path);
+  if (located.kind == Located::Kind::torch_file) return list_torch_file(files, located);
   FaultList faults;
   auto metadata = dcp::decode_metadata_file(files, located.path, faults);
   faults.throw_if_any(located.path);

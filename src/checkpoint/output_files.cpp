@@ -17,7 +17,16 @@ namespace cairn {
 
 // --- planned ----------------------------------------------------------------------------------------------
 
-void OutputFiles::plan_all(const std::vector<OutputRequest>& requests, dcp::DirectorySource& source,
+void OutputFiles::choose(FileSystem& view, const std::string& source, std::vector<OutputRequest>& requests) {
+  forbidden_ = source;
+  const bool may_be_there = options_.overwrite || options_.resume;  // then creating the outputs decides
+  const std::string file = choose_destination(view, source, options_.destination, may_be_there);
+  if (!options_.overwrite && may_be_there && !has_journal(files_, file))
+    check_output(view, source, file, false);
+  complete_requests(view, file, requests);
+}
+
+void OutputFiles::plan_all(const std::vector<OutputRequest>& requests, CheckpointSource& source,
                            std::uint64_t metadata_bytes) {
   source_ = &source;
   const bool all_as_is = requests.size() == 1 && requests[0].keeps_all();
@@ -28,7 +37,7 @@ void OutputFiles::plan_all(const std::vector<OutputRequest>& requests, dcp::Dire
     std::optional<OutputCatalog> chosen;
     if (!request.keeps_all()) {
       chosen = apply_rules(source.catalog(), *entries, request.rules, !options_.flat);
-      warn_of_map(request, *chosen);
+      warn_of_map(request, chosen->unused_map_names, report_.warnings);
     }
     plan_one(request.file, chosen ? &*chosen : nullptr, metadata_bytes);
   }
@@ -62,12 +71,6 @@ void OutputFiles::warn_of_gaps(const EmaGaps& gaps) {
   };
   warn(gaps.without_net, "'net.' counterpart");
   warn(gaps.without_ema, "'net_ema.' counterpart");
-}
-
-void OutputFiles::warn_of_map(const OutputRequest& request, const OutputCatalog& chosen) {
-  if (chosen.unused_map_names.empty()) return;
-  report_.warnings.push_back(fmt::format("{}: nothing is called {}", escape_name(request.map_file),
-                                         list_names(chosen.unused_map_names)));
 }
 
 // --- created ----------------------------------------------------------------------------------------------
@@ -131,7 +134,7 @@ std::vector<AtomicOutputs::Wanted> OutputFiles::wanted_files(FileSystem& view,
                                                              const PlannedOutputs& planned) {
   std::vector<AtomicOutputs::Wanted> wanted;
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
-    if (i > 0) check_output(view, plan_.directory, outputs_[i].file, options_.overwrite || may_be_ours());
+    if (i > 0) check_output(view, forbidden_, outputs_[i].file, options_.overwrite || may_be_ours());
     wanted.push_back({outputs_[i].file, planned.layout(i).file_size()});
   }
   for (Output& output : outputs_) want_objects(view, output, wanted);
@@ -141,7 +144,7 @@ std::vector<AtomicOutputs::Wanted> OutputFiles::wanted_files(FileSystem& view,
 void OutputFiles::want_objects(FileSystem& view, Output& output, std::vector<AtomicOutputs::Wanted>& wanted) {
   const std::string file = objects_path_for(output.file);
   if (output.state.unsafe_objects) {
-    check_output(view, plan_.directory, file, options_.overwrite || may_be_ours());
+    check_output(view, forbidden_, file, options_.overwrite || may_be_ours());
     const FileState& objects = *output.state.unsafe_objects;
     output.objects_layout.emplace(zip::archive_name(file), objects.pickle.size(),
                                   record_bytes(objects.storages), options_.alignment);
@@ -155,8 +158,12 @@ void OutputFiles::want_objects(FileSystem& view, Output& output, std::vector<Ato
 
 // --- closed -----------------------------------------------------------------------------------------------
 
-void OutputFiles::finish(std::size_t index, const PlannedOutputs& planned,
-                         const std::vector<std::uint32_t>& crcs) {
+void OutputFiles::finish(const PlannedOutputs& planned, const std::vector<std::uint32_t>& crcs) {
+  for (std::size_t i = 0; i < outputs_.size(); ++i) finish_one(i, planned, planned.crcs_of(i, crcs));
+}
+
+void OutputFiles::finish_one(std::size_t index, const PlannedOutputs& planned,
+                             const std::vector<std::uint32_t>& crcs) {
   if (!plan_.is_complete) write_closing(index, planned, crcs);
   const Output& output = outputs_[index];
   report_output(index, planned.layout(index).file_size(), output.state.main);

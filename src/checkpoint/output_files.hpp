@@ -14,44 +14,42 @@
 #include "checkpoint/output_requests.hpp"
 #include "checkpoint/planned_outputs.hpp"
 #include "checkpoint/resumption.hpp"
-#include "formats/dcp/source.hpp"
+#include "checkpoint/run_outputs.hpp"
+#include "formats/checkpoint_source.hpp"
 #include "plan/names/ema.hpp"
 #include "storage/atomic_outputs.hpp"
 
 namespace cairn {
 
-class OutputFiles {
+class OutputFiles final : public RunOutputs {
  public:
   /// All arguments outlive it. What there is to say goes into `report`.
   OutputFiles(FileSystem& files, const ConsolidateOptions& options, ConsolidationPlan& plan,
               ConsolidateReport& report)
       : files_(files), options_(options), plan_(plan), report_(report) {}
 
-  /// From now on nothing is made: `report`, which outlives the object, is told of the outputs instead.
-  void only_tell(DryRunReport& report) { dry_ = &report; }
+  void only_tell(DryRunReport& report) override { dry_ = &report; }
+  /// As choose_destination; with options.resume an output that a journal lies beside may be there.
+  void choose(FileSystem& view, const std::string& source, std::vector<OutputRequest>& requests) override;
 
-  /// Adds an output to the plan for each request. `source` outlives the object; `metadata_bytes` is the size
-  /// of its metadata.
-  void plan_all(const std::vector<OutputRequest>& requests, dcp::DirectorySource& source,
-                std::uint64_t metadata_bytes);
+  /// An output for each request.
+  void plan_all(const std::vector<OutputRequest>& requests, CheckpointSource& source,
+                std::uint64_t metadata_bytes) override;
   /// Creates the temporaries, whose paths go into the plan. `view` is the coordinator's way to the source.
   /// Throws as check_output, prepare_directory and AtomicOutputs::create do; then nothing is left.
   /// With options.resume as begin_or_continue does: `machines` are those of all ranks, `metadata` what the
   /// source's metadata is; what an earlier run has done goes into the plan. After only_tell() it throws as
   /// otherwise, and makes nothing.
   void create(FileSystem& view, const PlannedOutputs& planned, const FileDigest& metadata,
-              const std::vector<std::string>& machines);
+              const std::vector<std::string>& machines) override;
 
-  /// With options.resume, else null.
-  JournalFile* journal() { return resumption_ ? &resumption_->journal : nullptr; }
-  /// CRCs of windows that an earlier run has written; empty without one.
-  const PassedBytes& passed_before() const;
+  /// With options.resume.
+  JournalFile* journal() override { return resumption_ ? &resumption_->journal : nullptr; }
+  const PassedBytes& passed_before() const override;
 
-  /// The closing phase of one output: what windows leave open, with the CRCs of its records. Of a plan that
-  /// is complete it only goes into the report.
-  void finish(std::size_t output, const PlannedOutputs& planned, const std::vector<std::uint32_t>& crcs);
-  /// Makes all of them visible, and throws io unless they are there.
-  void publish();
+  /// Of a plan that is complete it only goes into the report.
+  void finish(const PlannedOutputs& planned, const std::vector<std::uint32_t>& crcs) override;
+  void publish() override;
 
  private:
   // An output of the plan.
@@ -67,9 +65,9 @@ class OutputFiles {
   void check(const std::vector<AtomicOutputs::Wanted>& wanted);
   void plan_one(const std::string& file, const OutputCatalog* chosen, std::uint64_t metadata_bytes);
   void warn_of_gaps(const EmaGaps& gaps);
-  void warn_of_map(const OutputRequest& request, const OutputCatalog& chosen);
   std::vector<AtomicOutputs::Wanted> wanted_files(FileSystem& view, const PlannedOutputs& planned);
   void want_objects(FileSystem& view, Output& output, std::vector<AtomicOutputs::Wanted>& wanted);
+  void finish_one(std::size_t index, const PlannedOutputs& planned, const std::vector<std::uint32_t>& crcs);
   void write_closing(std::size_t index, const PlannedOutputs& planned,
                      const std::vector<std::uint32_t>& crcs);
   std::vector<std::uint64_t> records_without_back(std::size_t index, const PlannedOutputs& planned) const;
@@ -85,7 +83,8 @@ class OutputFiles {
   const ConsolidateOptions& options_;
   ConsolidationPlan& plan_;
   ConsolidateReport& report_;
-  dcp::DirectorySource* source_ = nullptr;
+  std::string forbidden_;  // the source, which no output may lie in or replace
+  CheckpointSource* source_ = nullptr;
   std::vector<Output> outputs_;  // as plan_.outputs
   std::optional<AtomicOutputs> set_;
   std::optional<Resumption> resumption_;  // holds the set, with options.resume

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "checkpoint/joined_files.hpp"
 #include "checkpoint/open_late.hpp"
 #include "engine/transfer.hpp"
 #include "plan/windows.hpp"
@@ -10,8 +11,8 @@
 namespace cairn {
 namespace {
 
-bool has_casts(const OutputPlan& plan, const Catalog& catalog) {
-  return std::ranges::any_of(plan.contents, [&](const RecordContent& content) {
+bool has_casts(const std::vector<RecordContent>& contents, const Catalog& catalog) {
+  return std::ranges::any_of(contents, [&](const RecordContent& content) {
     return content.is_tensor && content.dtype != catalog.tensors()[content.tensor].dtype;
   });
 }
@@ -20,20 +21,32 @@ bool has_casts(const OutputPlan& plan, const Catalog& catalog) {
 
 PlannedOutputs::PlannedOutputs(const ConsolidationPlan& plan, const Catalog& catalog) : plan_(plan) {
   for (const OutputPlan& output : plan.outputs) layouts_.push_back(output.layout());
-  if (plan.outputs.size() == 1 && !has_casts(plan.outputs[0], catalog)) return;
+  if (plan.shards) {
+    shards_.emplace(plan.shards->catalog, plan.shards->objects, kWindowBytes);
+    shard_contents_ = shards_->contents(plan.shards->tensors);
+  }
+  if (output_count() == 1 && !has_casts(output_contents(0), catalog)) return;
   std::vector<OutputFan::Output> outputs;
-  for (std::size_t i = 0; i < layouts_.size(); ++i)
-    outputs.push_back({&layouts_[i], plan.outputs[i].contents});
+  for (std::size_t i = 0; i < output_count(); ++i) outputs.push_back({&output_layout(i), output_contents(i)});
   fan_.emplace(catalog, std::move(outputs));
+}
+
+const OutputLayout& PlannedOutputs::output_layout(std::size_t output) const {
+  if (shards_) return *shards_;
+  return layouts_[output];
+}
+
+const std::vector<RecordContent>& PlannedOutputs::output_contents(std::size_t output) const {
+  return shards_ ? shard_contents_ : plan_.outputs[output].contents;
 }
 
 const OutputLayout& PlannedOutputs::window_layout() const {
   if (fan_) return fan_->sequence();
-  return layouts_[0];
+  return output_layout(0);
 }
 
 const std::vector<RecordContent>& PlannedOutputs::contents() const {
-  return fan_ ? fan_->contents() : plan_.outputs[0].contents;
+  return fan_ ? fan_->contents() : output_contents(0);
 }
 
 Windows PlannedOutputs::windows() const { return {window_layout().region(), kWindowBytes}; }
@@ -63,16 +76,24 @@ PlannedOutputs::Moved PlannedOutputs::moved_by(ByteRange owned) const {
     }
     const double part = static_cast<double>(end - begin) / static_cast<double>(payload.size());
     for (const auto& target : fan_->targets(record)) {
-      const auto bytes = plan_.outputs[target.output].contents[target.record].bytes;
+      const auto bytes = output_contents(target.output)[target.record].bytes;
       moved.written_bytes += static_cast<std::uint64_t>(part * static_cast<double>(bytes) + 0.5);
     }
   }
   return moved;
 }
 
-void PlannedOutputs::open(FileSystem& files, double timeout_s) {
+void PlannedOutputs::open(FileSystem& files, double timeout_s, bool sync) {
+  if (shards_) files_.push_back(joined_shards(files, timeout_s, sync));
   for (const OutputPlan& output : plan_.outputs)
     files_.push_back(open_write_late(files, output.temporary_path, timeout_s));
+}
+
+std::unique_ptr<File> PlannedOutputs::joined_shards(FileSystem& files, double timeout_s, bool sync) const {
+  std::vector<JoinedFiles::Part> parts;
+  for (const auto& [name, range] : shards_->shards())
+    parts.push_back({plan_.shards->directory + "/" + name, range});
+  return std::make_unique<JoinedFiles>(files, std::move(parts), timeout_s, sync);
 }
 
 MakeWriter PlannedOutputs::make_writer() const {
@@ -93,7 +114,7 @@ void PlannedOutputs::close(bool sync) {
 }
 
 std::vector<std::uint64_t> PlannedOutputs::crc_bytes() const {
-  return fan_ ? fan_->crc_bytes() : record_bytes(plan_.outputs[0].contents);
+  return fan_ ? fan_->crc_bytes() : record_bytes(output_contents(0));
 }
 
 std::vector<std::uint32_t> PlannedOutputs::crcs_of(std::size_t output,

@@ -10,6 +10,7 @@
 #include "checkpoint/consolidation_plan.hpp"
 #include "engine/output_fan.hpp"
 #include "engine/window_writer.hpp"
+#include "formats/dcp/shards_layout.hpp"
 
 namespace cairn {
 
@@ -18,7 +19,9 @@ class PlannedOutputs {
   /// Both outlive it. One output without casts is what windows are cut from; else a sequence of all contents.
   PlannedOutputs(const ConsolidationPlan& plan, const Catalog& catalog);
 
+  /// Of the torch file, and of the shards, which are one output.
   const torch_file::Layout& layout(std::size_t output) const { return layouts_[output]; }
+  const dcp::ShardsLayout& shards() const { return *shards_; }
   bool is_direct() const { return !fan_; }
 
   // --- what windows are made of ---------------------------------------------------------------------------
@@ -26,7 +29,7 @@ class PlannedOutputs {
   const std::vector<RecordContent>& contents() const;
   Windows windows() const;
   /// Of one thread's buffers beside those of the transfer, in bytes.
-  std::uint64_t writer_bytes() const { return fan_ ? layouts_.size() * kFanBytes : 0; }
+  std::uint64_t writer_bytes() const { return fan_ ? output_count() * kFanBytes : 0; }
 
   /// The windows [begin, end) of a rank; ranks from `writing_ranks` on have none.
   ByteRange owned_windows(int rank, int writing_ranks) const;
@@ -38,7 +41,9 @@ class PlannedOutputs {
   Moved moved_by(ByteRange owned) const;
 
   // --- files ----------------------------------------------------------------------------------------------
-  void open(FileSystem& files, double timeout_s);
+  void open(FileSystem& files, double timeout_s, bool sync);
+  /// The shards as one file, in the coordinates of their layout.
+  std::unique_ptr<File> joined_shards(FileSystem& files, double timeout_s, bool sync) const;
   MakeWriter make_writer() const;
   File& file(std::size_t output) const { return *files_[output]; }
   void sync();  ///< also while other threads write
@@ -53,8 +58,14 @@ class PlannedOutputs {
   std::vector<std::uint64_t> split_records(std::size_t output) const;
 
  private:
+  std::size_t output_count() const { return shards_ ? 1 : layouts_.size(); }
+  const OutputLayout& output_layout(std::size_t output) const;
+  const std::vector<RecordContent>& output_contents(std::size_t output) const;
+
   const ConsolidationPlan& plan_;
   std::vector<torch_file::Layout> layouts_;
+  std::optional<dcp::ShardsLayout> shards_;
+  std::vector<RecordContent> shard_contents_;
   std::optional<OutputFan> fan_;
   std::vector<std::unique_ptr<File>> files_;
 };

@@ -18,6 +18,7 @@ namespace {
 Bytes encode(const SourceSite& site) {
   ByteWriter out;
   out.write<std::uint8_t>(1);
+  out.write(static_cast<std::uint8_t>(site.kind));
   out.counted_text(site.directory);
   out.counted_text(site.note);
   out.counted_text(site.metadata.name);
@@ -40,7 +41,10 @@ bool is_site(const Bytes& found) { return found.at(0) != std::byte{0}; }
 SourceSite decode_site(const Bytes& bytes) {
   ByteReader in(bytes, "place of the checkpoint");
   in.skip(1);
-  SourceSite site{std::string(in.counted_text()), std::string(in.counted_text()), {}};
+  SourceSite site;
+  site.kind = static_cast<SourceKind>(in.read<std::uint8_t>());
+  site.directory = std::string(in.counted_text());
+  site.note = std::string(in.counted_text());
   site.metadata = {std::string(in.counted_text()), in.read<std::int32_t>(), 0};
   site.metadata.bytes = in.read<std::uint64_t>();
   return site;
@@ -54,12 +58,24 @@ Error decode_error(const Bytes& bytes) {
   return {kind, std::move(message), std::string(in.counted_text())};
 }
 
-Bytes look_for_source(FileSystem& files, const std::string& path, int rank) {
+SourceSite site_of(const Located& located) {
+  if (located.kind == Located::Kind::dcp)
+    return {SourceKind::dcp, located.path, located.note, {".metadata", 0, 0}};
+  const auto [directory, name] = place_of(located.path);
+  return {SourceKind::torch_file, directory, located.note, {name, 0, 0}};
+}
+
+Bytes look_for_source(FileSystem& files, const std::string& path, int rank, Sources sources) {
   try {
     const auto located = locate_checkpoint(files, path);
-    const auto status = files.status(located.path + "/.metadata");
-    if (!status) fail(ErrorKind::not_found, "{}/.metadata: it was there a moment ago", located.path);
-    return encode(SourceSite{located.path, located.note, {".metadata", rank, status->size}});
+    if (sources == Sources::directories) require_directory(located);
+    SourceSite site = site_of(located);
+    const std::string file = site.directory + "/" + site.metadata.name;
+    const auto status = files.status(file);
+    if (!status) fail(ErrorKind::not_found, "{}: it was there a moment ago", file);
+    site.metadata.owner = rank;
+    site.metadata.bytes = status->size;
+    return encode(site);
   } catch (const Error& error) {
     return encode(error);
   }
@@ -67,9 +83,11 @@ Bytes look_for_source(FileSystem& files, const std::string& path, int rank) {
 
 }  // namespace
 
-SourceSite find_source(Communicator& comm, RunWatch& watch, const std::string& path) {
+SourceSite find_source(Communicator& comm, RunWatch& watch, const std::string& path, Sources sources) {
   Bytes mine;
-  const auto look = [&](int rank) { watch.work([&] { mine = look_for_source(watch.files(), path, rank); }); };
+  const auto look = [&](int rank) {
+    watch.work([&] { mine = look_for_source(watch.files(), path, rank, sources); });
+  };
   Bytes found = on_root("locating the checkpoint", comm, 0, [&] {
     look(0);
     if (comm.size() == 1 && !is_site(mine)) throw decode_error(mine);

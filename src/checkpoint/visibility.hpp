@@ -12,21 +12,30 @@
 #include "cairn/communicator.hpp"
 #include "cairn/metadata.hpp"
 #include "cairn/storage.hpp"
+#include "checkpoint/consolidation_plan.hpp"
 #include "checkpoint/gathered_files.hpp"
 #include "checkpoint/run_watch.hpp"
 
 namespace cairn {
 
-/// Where the checkpoint is, and who sees its `.metadata`.
+/// Where the checkpoint is, and who sees its `.metadata`, or the torch file.
 struct SourceSite {
-  std::string directory;
+  SourceKind kind = SourceKind::dcp;
+  std::string directory;  ///< that its files lie in
   std::string note;       ///< see Located::note
-  GatheredFile metadata;  ///< owned by rank 0 where it sees it, else by the lowest rank that does
+  GatheredFile metadata;  ///< `.metadata`, or the torch file; owned by rank 0 where it sees it, else by the
+                          ///< lowest rank that does
 };
 
-/// As locate_checkpoint. The other ranks look only when rank 0 finds none; when nobody does, rank 0's error
-/// is thrown.
-SourceSite find_source(Communicator& comm, RunWatch& watch, const std::string& path);
+/// What may be read.
+enum class Sources : std::uint8_t {
+  directories,      ///< DCP
+  and_torch_files,  ///< also
+};
+
+/// As locate_checkpoint; a torch file throws unsupported where only directories are read. The other ranks
+/// look only when rank 0 finds none; when nobody does, rank 0's error is thrown.
+SourceSite find_source(Communicator& comm, RunWatch& watch, const std::string& path, Sources sources);
 
 /// What is to be found, and how.
 struct ShardSearch {

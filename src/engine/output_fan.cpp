@@ -171,16 +171,17 @@ OutputFan::OutputFan(const Catalog& catalog, std::vector<Output> outputs)
   sequence_ = std::make_unique<ContentSequence>(contents_);
 }
 
-// Bytes inside an object are one record for each output: they are few, and outputs may share their storages
-// differently.
+// Parts of tensors, and bytes inside an object, are one record for each output: they are few, and outputs may
+// share their storages differently.
 std::uint64_t OutputFan::find_or_add(const RecordContent& content) {
-  if (content.is_tensor && of_tensor_[content.tensor] != 0) return of_tensor_[content.tensor] - 1;
+  const bool may_be_shared = content.is_tensor && !content.is_part;
+  if (may_be_shared && of_tensor_[content.tensor] != 0) return of_tensor_[content.tensor] - 1;
   contents_.push_back(content);
   if (content.is_tensor) {
     const TensorInfo& tensor = catalog_.tensors()[content.tensor];
     contents_.back().dtype = tensor.dtype;
-    contents_.back().bytes = catalog_.byte_count(tensor);
-    of_tensor_[content.tensor] = contents_.size();
+    contents_.back().bytes = content.bytes / element_size(content.dtype) * element_size(tensor.dtype);
+    if (may_be_shared) of_tensor_[content.tensor] = contents_.size();
   }
   return contents_.size() - 1;
 }

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -14,14 +15,16 @@
 
 namespace cairn {
 
-/// The elements [first, last) of a tensor, row-major, in memory at `into`.
+/// The elements [first, last) of a box of a tensor, row-major, in memory at `into`.
 struct ElementRun {
-  std::span<const std::int64_t> shape;
+  BoxView box;
   std::uint64_t element_bytes;
   std::int64_t first, last;
   std::byte* into;
 
   std::uint64_t bytes() const { return static_cast<std::uint64_t>(last - first) * element_bytes; }
+  /// Cuts the run into boxes of the tensor, in order, as for_each_box() in plan/linear.hpp.
+  void for_each_box(const std::function<void(BoxView)>& visit) const;
 };
 
 /// A box of elements that is both in a run and in a chunk.
@@ -39,5 +42,10 @@ struct SharedBox {
 /// The part of `wanted`, a box inside the run, that the chunk `stored` at `place` has, written into `out`,
 /// whose memory is used again; false and unspecified when they share nothing.
 bool share(const ElementRun& run, BoxView wanted, BoxView stored, const ChunkPlace& place, SharedBox& out);
+
+/// Whether all that the runs of `box` share with a chunk is runs of the chunk too, likewise for the other
+/// boxes that a tensor of this shape was cut into along the same dimension: then each of them is read once.
+/// `stored` lies in row-major order.
+bool reads_in_runs(BoxView box, std::span<const std::int64_t> shape, BoxView stored);
 
 }  // namespace cairn

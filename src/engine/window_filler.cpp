@@ -8,7 +8,6 @@
 #include "base/fail.hpp"
 #include "base/text.hpp"
 #include "engine/storage_crc.hpp"
-#include "plan/linear.hpp"
 
 namespace cairn {
 namespace {
@@ -117,11 +116,18 @@ void WindowFiller::finish(const Part& part, ByteRange window, std::span<std::byt
 
 // --- tensors ----------------------------------------------------------------------------------------------
 
-ElementRun WindowFiller::run_of(const Part& part, const TensorInfo& tensor) const {
+BoxView WindowFiller::whole(std::span<const std::int64_t> shape) {
+  if (origin_.size() < shape.size()) origin_.resize(shape.size(), 0);
+  return {std::span(origin_).first(shape.size()), shape};
+}
+
+ElementRun WindowFiller::run_of(const Part& part, const TensorInfo& tensor) {
   const std::uint64_t element_bytes = element_size(tensor.dtype);
   const auto first = static_cast<std::int64_t>((part.here.begin - part.payload.begin) / element_bytes);
   const auto count = static_cast<std::int64_t>(part.into.size() / element_bytes);
-  return {source_.catalog().shape(tensor), element_bytes, first, first + count, part.into.data()};
+  const RecordContent& content = contents_[part.record];
+  const BoxView box = content.is_part ? content.box : whole(source_.catalog().shape(tensor));
+  return {box, element_bytes, first, first + count, part.into.data()};
 }
 
 void WindowFiller::fill_tensor(std::uint32_t index, const TensorInfo& tensor) {
@@ -136,7 +142,7 @@ void WindowFiller::fill_tensor(std::uint32_t index, const TensorInfo& tensor) {
       copy_large_chunk(part, tensor, chunk, wanted);
   };
   const auto many = tensor.chunk_count > kFewChunks ? indices_.of(tensor_index) : nullptr;
-  for_each_box(run.shape, run.first, run.last, [&](BoxView wanted) {
+  run.for_each_box([&](BoxView wanted) {
     if (many) {
       return many->for_each_overlap(wanted, [&](std::size_t i) { copy(tensor.first_chunk + i, wanted); });
     }
@@ -162,15 +168,16 @@ void WindowFiller::copy_large_chunk(Part& part, const TensorInfo& tensor, std::u
   const auto place = source_.locate(tensor, chunk);
   const ElementRun run = run_of(part, tensor);
   share(run, wanted, stored, *place, shared_);
+  const bool in_runs = place->row_major && reads_in_runs(run.box, catalog.shape(tensor), stored);
   with_context([&] { return fmt::format("'{}'", escape_name(catalog.name(tensor))); },
                [&] {
-                 if (place->row_major) return copy_row_major(part, *place, chunk, run);
+                 if (in_runs) return copy_row_major(part, *place, chunk, run);
                  part.broken = true;
                  reader_.read(*place, shared_.from_byte, shared_.dims, run.into + shared_.to_byte,
                               run.element_bytes);
                });
   // one of the windows that hold parts of the chunk compares it, the one with its first element
-  if (!place->row_major && shared_.has_first && is_comparable(*place, stored, run.element_bytes))
+  if (!in_runs && shared_.has_first && is_comparable(*place, stored, run.element_bytes))
     compare_at_once(tensor, chunk, *place);
 }
 
@@ -220,14 +227,15 @@ void WindowFiller::copy_small_chunk(const SmallItems::Wanted& wanted, std::span<
   const ElementRun run = run_of(part, tensor);
   const auto at = [&](std::uint64_t byte_offset) { return item.data() + (byte_offset - wanted.item.begin); };
 
-  const bool whole_tensor = std::ranges::equal(stored.sizes, run.shape);
+  const bool is_all =
+      std::ranges::equal(stored.sizes, run.box.sizes) && std::ranges::equal(stored.offsets, run.box.offsets);
   bool has_first = false;
-  if (whole_tensor && place.row_major) {
+  if (is_all && place.row_major) {
     const auto skipped = static_cast<std::uint64_t>(run.first) * run.element_bytes;
     std::memcpy(run.into, at(place.first_byte + skipped), run.bytes());
     has_first = run.first == 0;
   } else {
-    for_each_box(run.shape, run.first, run.last, [&](BoxView box) {
+    run.for_each_box([&](BoxView box) {
       if (!share(run, box, stored, place, shared_)) return;
       strided_copy(run.into + shared_.to_byte, at(shared_.from_byte), shared_.dims, run.element_bytes);
       has_first = has_first || shared_.has_first;

@@ -79,7 +79,8 @@ class WindowFiller {
   void fill_payload(std::uint32_t part);
   void fill_tensor(std::uint32_t part, const TensorInfo& tensor);
   void finish(const Part& part, ByteRange window, std::span<std::byte> buffer);
-  ElementRun run_of(const Part& part, const TensorInfo& tensor) const;
+  ElementRun run_of(const Part& part, const TensorInfo& tensor);
+  BoxView whole(std::span<const std::int64_t> shape);
 
   void copy_large_chunk(Part& part, const TensorInfo& tensor, std::uint64_t chunk, BoxView wanted);
   void copy_row_major(Part& part, const ChunkPlace& place, std::uint64_t chunk, const ElementRun& run);
@@ -101,6 +102,7 @@ class WindowFiller {
   PassedBytes* passed_ = nullptr;  // during fill()
   std::vector<Part> parts_;        // of the window that is filled
   SharedBox shared_;
+  std::vector<std::int64_t> origin_;  // zeros
 };
 
 }  // namespace cairn

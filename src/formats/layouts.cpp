@@ -23,6 +23,11 @@ FileType type_of(FileSystem& files, const std::string& path) {
   return status->type;
 }
 
+Located torch_file(FileSystem& files, const std::string& path) {
+  if (layout::file_kind(files, path) != "a torch file") layout::refuse_file(files, path);
+  return {Located::Kind::torch_file, path, "torch", {}};
+}
+
 [[noreturn]] void refuse_directory(const Folder& folder, const Found& found) {
   if (!found.all) {
     fail(ErrorKind::not_found, "{} has too many entries to be searched; pass the checkpoint itself",
@@ -109,8 +114,20 @@ std::vector<Located> each(FileSystem& files, const std::vector<std::string>& pat
 
 }  // namespace
 
+FilePlace place_of(const std::string& file) {
+  const auto slash = file.rfind('/');
+  if (slash == std::string::npos) return {".", file};
+  return {slash == 0 ? "/" : file.substr(0, slash), file.substr(slash + 1)};
+}
+
+void require_directory(const Located& located) {
+  if (located.kind == Located::Kind::dcp) return;
+  fail(ErrorKind::unsupported,
+       "{} is a torch file, and a sharded checkpoint is needed; `cairn convert` reads it", located.path);
+}
+
 Located locate_checkpoint(FileSystem& files, const std::string& path) {
-  if (type_of(files, path) == FileType::regular) layout::refuse_file(files, path);
+  if (type_of(files, path) == FileType::regular) return torch_file(files, path);
   const Folder folder(files, path);
   if (folder.has_file(".metadata")) return bare_directory(files, path, "dcp", {});
   if (const auto parent = layout::known_parent(files, folder)) {
@@ -124,10 +141,7 @@ Located locate_checkpoint(FileSystem& files, const std::string& path) {
 }
 
 std::vector<Located> locate_for_verify(FileSystem& files, const std::string& path) {
-  if (type_of(files, path) == FileType::regular) {
-    if (layout::file_kind(files, path) != "a torch file") layout::refuse_file(files, path);
-    return {{Located::Kind::torch_file, path, "torch", {}}};
-  }
+  if (type_of(files, path) == FileType::regular) return {torch_file(files, path)};
   const Folder folder(files, path);
   if (folder.has_file(".metadata")) return {bare_directory(files, path, "dcp", {})};
   if (const auto parent = layout::known_parent(files, folder)) {

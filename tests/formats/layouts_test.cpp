@@ -245,7 +245,7 @@ TEST_F(Layouts, AParentOfSeveralListsThemUpToTenAndIsVerifiedWhole) {
   EXPECT_EQ(parts(dir_.path()).size(), 28u);
 }
 
-TEST_F(Layouts, OnlyVerifyTakesTorchFiles) {
+TEST_F(Layouts, VerifyTakesTorchFiles) {
   dir_.write("a", std::string("PK\x03\x04", 4) + std::string(22, '\0') + std::string("\x10\0\0\0", 4) +
                       "archive/data.pkl" + "…");
   const auto found = locate_for_verify(posix_file_system(), dir_ / "a");
@@ -275,7 +275,14 @@ TEST_F(Layouts, FilesAreToldByTheirContent) {
   const std::string zip = std::string("PK\x03\x04", 4) + std::string(22, '\0') +
                           std::string("\x10\0\0\0", 4) + "archive/data.pkl" + "…";
   dir_.write("a", zip);
-  expect_refused(dir_ / "a", {"a torch file"});
+  const auto file = locate_checkpoint(posix_file_system(), dir_ / "a");
+  EXPECT_EQ(file.kind, Located::Kind::torch_file);
+  EXPECT_EQ(file.format, "torch");
+  EXPECT_TRUE(contains(failure_of([&] { require_directory(file); }), "a torch file"));
+  std::string tar(512, '\0');
+  tar.replace(257, 5, "ustar");
+  dir_.write("a.tar", tar);
+  expect_refused(dir_ / "a.tar", {"a tar archive"});
   dir_.write("a.pth", std::string("PK\x03\x04", 4) + std::string(60, '\0'));
   expect_refused(dir_ / "a.pth", {"a zip file"});
   dir_.write("b", std::string("\x02\0\0\0\0\0\0\0{}", 10));

@@ -2,7 +2,6 @@
 // An archive from any bytes, proven as verify does it: in one go and in slices, with one result.
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <tuple>
 #include <utility>
 
@@ -10,31 +9,12 @@
 #include "cairn/error.hpp"
 #include "formats/dcp/item_check.hpp"
 #include "formats/torch_file/archive_check.hpp"
+#include "memory_file.hpp"
 
 namespace {
 
 using namespace cairn;
 using torch_file::Findings;
-
-class Memory final : public File {
- public:
-  explicit Memory(std::span<const std::uint8_t> bytes) : File("input"), bytes_(bytes) {}
-  std::uint64_t size() override { return bytes_.size(); }
-  FileStatus status() override { return {FileType::regular, bytes_.size(), 0, 0, 0}; }
-  void read(std::uint64_t at, std::span<std::byte> into) override {
-    if (at > bytes_.size() || into.size() > bytes_.size() - at) std::abort();  // a read outside the archive
-    if (!into.empty()) std::memcpy(into.data(), bytes_.data() + at, into.size());
-  }
-  void write(std::uint64_t, std::span<const std::byte>) override { std::abort(); }
-  std::uint64_t copy_from(File&, std::uint64_t, std::uint64_t, std::uint64_t) override { std::abort(); }
-  void allocate(std::uint64_t) override { std::abort(); }
-  void sync() override { std::abort(); }
-  void close() override {}
-  bool try_lock() override { std::abort(); }
-
- private:
-  std::span<const std::uint8_t> bytes_;
-};
 
 // `slice` bytes at a time; parts are put together.
 Findings check(const std::shared_ptr<File>& file, const torch_file::ArchiveIndex& index,

@@ -11,7 +11,6 @@
 namespace cairn::dcp {
 namespace {
 
-constexpr std::size_t kMaxKeptPlaces = 4096;
 constexpr std::uint64_t kHeadBytes = 4096;
 
 // Serves an item's small reads from memory: a small item wholly, a large one's first block.
@@ -37,18 +36,6 @@ class ItemReader {
   const StoredItem& item_;
   std::vector<std::byte> head_;
 };
-
-bool is_row_major(const ItemHead& head) {
-  const auto elements = static_cast<std::uint64_t>(element_count(head.shape));
-  if (head.first_byte != head.storage_at || head.storage_bytes != elements * element_size(head.dtype))
-    return false;
-  std::int64_t expected = 1;  // strides of dimensions of one element say nothing
-  for (std::size_t d = head.shape.size(); d-- > 0;) {
-    if (head.shape[d] != 1 && head.strides[d] != expected) return false;
-    expected *= head.shape[d];
-  }
-  return true;
-}
 
 }  // namespace
 
@@ -92,20 +79,13 @@ class DirectorySource::Locator : public ItemLocator {
 std::unique_ptr<ItemLocator> DirectorySource::item_locator() { return std::make_unique<Locator>(*this); }
 
 std::shared_ptr<const ChunkPlace> DirectorySource::locate(const TensorInfo& tensor, std::uint64_t chunk) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (const auto found = places_.find(chunk); found != places_.end()) return found->second;
-  }
+  if (auto known = places_.find(chunk)) return known;
   const StoredItem& item = catalog_.chunks()[chunk];
   ItemReader reader(*this, item);
-  const auto place = std::make_shared<ChunkPlace>();
+  ChunkPlace place;
   set_place(tensor, item,
-            read_item_head(reader.read_at(), item.byte_length, describe(catalog_.name(tensor), item)),
-            *place);
-  const std::lock_guard lock(mutex_);
-  if (places_.size() >= kMaxKeptPlaces) places_.clear();
-  places_.insert_or_assign(chunk, place);
-  return place;
+            read_item_head(reader.read_at(), item.byte_length, describe(catalog_.name(tensor), item)), place);
+  return places_.keep(chunk, std::move(place));
 }
 
 void DirectorySource::set_place(const TensorInfo& tensor, const StoredItem& chunk, const ItemHead& head,
@@ -126,7 +106,8 @@ void DirectorySource::set_place(const TensorInfo& tensor, const StoredItem& chun
   place.storage_begin = chunk.byte_offset + head.storage_at;
   place.storage_bytes = head.storage_bytes;
   place.storage_crc = head.storage_crc;
-  place.row_major = is_row_major(head);
+  place.row_major = fills_row_major(head.shape, head.strides, element_size(head.dtype),
+                                    head.first_byte - head.storage_at, head.storage_bytes);
 }
 
 void DirectorySource::read(std::uint32_t file, std::uint64_t byte_offset, std::span<std::byte> into) {

@@ -3,16 +3,14 @@
 #pragma once
 
 #include <atomic>
-#include <mutex>
+#include <memory>
 #include <string>
-#include <unordered_map>
 
 #include "cairn/storage.hpp"
+#include "formats/checkpoint_source.hpp"
+#include "formats/chunk_places.hpp"
 #include "formats/dcp/item.hpp"
 #include "formats/dcp/metadata_decoder.hpp"
-#include "formats/record_content.hpp"
-#include "formats/source.hpp"
-#include "pickle/value.hpp"
 #include "storage/file_cache.hpp"
 
 namespace cairn::dcp {
@@ -20,7 +18,7 @@ namespace cairn::dcp {
 /// Items up to this size are read whole, head and payload in one request.
 inline constexpr std::uint64_t kSmallItemBytes = 64 << 10;
 
-class DirectorySource : public Source {
+class DirectorySource final : public CheckpointSource {
  public:
   /// Local. Opens nothing yet. `files` outlives the source.
   DirectorySource(FileSystem& files, std::string directory, Catalog catalog);
@@ -35,12 +33,11 @@ class DirectorySource : public Source {
                      std::uint64_t output_offset) override;
   std::uint64_t read_bytes() const override { return read_bytes_; }
 
-  /// The value of an object of the catalogue, read into `arena`; see dcp/item.hpp. This and find_storage are
-  /// for one thread.
-  pickle::Value read_object(pickle::Arena& arena, const ObjectInfo& object);
-  /// Where a storage inside an object lies, as bytes of a file. `id` is the value under a persistent node of
-  /// it.
-  RecordContent find_storage(const pickle::Arena& arena, pickle::Value id, const ObjectInfo& object);
+  /// See dcp/item.hpp.
+  pickle::Value read_object(pickle::Arena& arena, const ObjectInfo& object) override;
+  RecordContent find_storage(const pickle::Arena& arena, pickle::Value id, const ObjectInfo& object) override;
+  /// The catalogue.
+  Bytes encode() const override { return catalog_.encode(); }
 
  private:
   class Locator;
@@ -55,8 +52,7 @@ class DirectorySource : public Source {
   FileCache cache_;
   std::atomic<std::uint64_t> read_bytes_{0};
   std::unique_ptr<OpenObject> open_object_;
-  std::mutex mutex_;
-  std::unordered_map<std::uint64_t, std::shared_ptr<const ChunkPlace>> places_;  // guarded
+  ChunkPlaces places_;
 };
 
 /// `.metadata` of a directory, decoded only.

@@ -22,8 +22,12 @@ std::uint64_t little_endian(std::string_view bytes) {
 bool is_torch_zip(std::string_view head) {
   if (head.size() < 30) return false;
   const auto name = head.substr(30).substr(0, little_endian(head.substr(26, 2)));
-  return name.ends_with("/data.pkl") || name.ends_with("/version") || name.ends_with("/byteorder");
+  return name.ends_with("/data.pkl") || name.ends_with("/version") || name.ends_with("/byteorder") ||
+         name.ends_with("/constants.pkl") || name.find("/code/") != name.npos;
 }
+
+// The first torch.save wrote a tar archive.
+bool is_tar(std::string_view head) { return head.size() >= 262 && head.substr(257, 5) == "ustar"; }
 
 // torch before 1.6: a pickled magic number, 0x1950a86a20f9469cfc6c, comes first.
 bool is_old_torch(std::string_view head) {
@@ -44,6 +48,7 @@ std::string file_kind(FileSystem& files, const std::string& path) {
   const std::string_view head = text;
   if (head.empty()) return "an empty file";
   if (head.starts_with("PK\x03\x04")) return is_torch_zip(head) ? "a torch file" : "a zip file";
+  if (is_tar(head)) return "a tar archive, as torch.save wrote in its first days";
   if (is_old_torch(head)) return "a torch file of the form before torch 1.6";
   if (head.starts_with("\x89HDF\r\n\x1a\n")) return "an HDF5 file";
   const auto status = files.status(path);

@@ -139,10 +139,11 @@ void refuse_plain_files(const Folder& folder) {
          folder.path(), name);
   }
   if (const auto name = folder.first(is_torch_name); !name.empty()) {
-    fail(kUnsupported,
-         "{0} holds torch files ({1}, …) but no .metadata: it is not a DCP checkpoint; `cairn verify` reads "
-         "one torch file, e.g. {0}/{1}",
-         folder.path(), name);
+    fail(
+        kUnsupported,
+        "{0} holds torch files ({1}, …) but no .metadata: it is not a DCP checkpoint; pass one of the files, "
+        "e.g. {0}/{1}",
+        folder.path(), name);
   }
 }
 
@@ -158,7 +159,7 @@ void refuse_file(FileSystem& files, const std::string& path) {
   const auto kind = file_kind(files, path);
   if (kind.empty())
     fail(kUnsupported, "{} is no checkpoint that Cairn knows; a DCP directory is needed", path);
-  fail(kUnsupported, "{} is {}; Cairn reads DCP directories only", path, kind);
+  fail(kUnsupported, "{} is {}; Cairn reads DCP directories and torch files only", path, kind);
 }
 
 }  // namespace cairn::layout

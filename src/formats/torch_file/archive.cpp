@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "formats/torch_file/archive.hpp"
 
+#include <algorithm>
+
 #include "base/crc32.hpp"
 #include "base/fail.hpp"
 #include "base/text.hpp"
@@ -79,13 +81,26 @@ pickle::Value Archive::read_pickle(pickle::Arena& arena) const {
   return pickle::read(arena, pickle_bytes(buffer), fmt::format("{}: data.pkl", where_));
 }
 
-Record Archive::storage(std::string_view key, std::uint64_t bytes) const {
+bool Archive::is_script() const {
+  if (find({}, "constants.pkl") != nullptr) return true;
+  const std::string code = prefix_ + "code/";
+  return std::ranges::any_of(directory_.entries,
+                             [&](const zip::Entry& entry) { return entry.name.starts_with(code); });
+}
+
+const zip::Entry& Archive::storage_entry(std::string_view key, std::uint64_t bytes) const {
   const zip::Entry& found = entry("data/", key);
-  const std::uint64_t at = payload_offset(found);
-  if (found.size < bytes) {
+  if (found.method != 0)
+    fail(ErrorKind::unsupported, "{}: storage '{}' is compressed (zip method {})", where_, escape_name(key),
+         found.method);
+  if (found.size < bytes)
     fail_corrupt("{}: storage '{}' has {} bytes, {} expected", where_, escape_name(key), found.size, bytes);
-  }
-  return {at, found.size, found.crc};
+  return found;
+}
+
+Record Archive::storage(std::string_view key, std::uint64_t bytes) const {
+  const zip::Entry& found = storage_entry(key, bytes);
+  return {payload_offset(found), found.size, found.crc};
 }
 
 }  // namespace cairn::torch_file

@@ -31,6 +31,13 @@ class Archive {
   /// Its bytes, CRC checked; they are in `buffer` or in the archive.
   std::span<const std::byte> pickle_bytes(Bytes& buffer) const;
 
+  const zip::Directory& directory() const { return directory_; }
+  /// Whether it is a TorchScript module: code beside the data.
+  bool is_script() const;
+
+  /// The directory's entry of data/<key>. Throws corrupt when there is none or it has fewer bytes than
+  /// `bytes`, unsupported when it is compressed.
+  const zip::Entry& storage_entry(std::string_view key, std::uint64_t bytes) const;
   /// The record data/<key>, which must hold `bytes` bytes or more. Throws corrupt when absent or shorter.
   Record storage(std::string_view key, std::uint64_t bytes) const;
 

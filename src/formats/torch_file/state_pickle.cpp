@@ -32,13 +32,13 @@ class StatePickler {
   StatePickle run(std::uint64_t max_padding) {
     StateTree tree(catalog_, shape_.flat, max_padding);
     for (const std::uint32_t entry : shape_.entries) tree.add(entry);
-    const Value root = tree.build(arena_, leaf_values(), strings());
-    make_words();
-    ByteWriter out;
-    out.reserve(max_padding);  // the size of the metadata, which says more of each tensor
-    pickle::write_protocol2(arena_, root, out, [this](Value node) { return storage_id(node); });
-    result_.pickle = out.take();
-    return std::move(result_);
+    const Value root = tree.build(arena_, leaf_values(), keys());
+    return written(root, max_padding);  // the size of the metadata, which says more of each tensor
+  }
+
+  StatePickle run_object(std::uint32_t object, Value value) {
+    find_storages(object, value);
+    return written(value, 0);
   }
 
  private:
@@ -49,10 +49,20 @@ class StatePickler {
     std::int64_t number = -1;
   };
 
-  std::vector<Value> strings() {
+  StatePickle written(Value root, std::uint64_t expected_bytes) {
+    make_words();
+    ByteWriter out;
+    out.reserve(expected_bytes);
+    pickle::write_protocol2(arena_, root, out, [this](Value node) { return storage_id(node); });
+    result_.pickle = out.take();
+    return std::move(result_);
+  }
+
+  std::vector<Value> keys() {
     std::vector<Value> values;
     for (StringId id = 0; id < catalog_.string_count(); ++id)
       values.push_back(arena_.string(catalog_.text(id)));
+    for (const auto& [text, value] : shape_.integer_keys) values[text] = arena_.integer(value);
     return values;
   }
 
@@ -60,7 +70,7 @@ class StatePickler {
     std::vector<Value> values(catalog_.entries().size());
     for (const std::uint32_t index : shape_.entries) {
       const Entry& entry = catalog_.entries()[index];
-      if (!entry.is_tensor) find_storages(entry.index);
+      if (!entry.is_tensor) find_storages(entry.index, objects_[entry.index]);
       values[index] = entry.is_tensor ? tensor_value(entry.index) : objects_[entry.index];
     }
     return values;
@@ -77,9 +87,9 @@ class StatePickler {
     return tensors_.tensor(tensor.dtype, catalog_.shape(tensor), node);
   }
 
-  void find_storages(std::uint32_t object) {
+  void find_storages(std::uint32_t object, Value value) {
     std::map<std::string, std::size_t, std::less<>> by_key;  // within one object equal keys are one storage
-    for (const Value node : pickle::persistent_nodes(arena_, objects_[object])) {
+    for (const Value node : pickle::persistent_nodes(arena_, value)) {
       const Value id = arena_.persistent_id(node);
       const auto source = find_storage_(object, id);  // checks the id's form
       const auto parts = arena_.items(id);
@@ -136,6 +146,13 @@ StatePickle pickle_state(const Catalog& catalog, const StateShape& shape, Arena&
                          const std::vector<Value>& objects, std::uint64_t max_padding,
                          const FindStorage& find_storage) {
   return StatePickler(catalog, shape, arena, objects, find_storage).run(max_padding);
+}
+
+StatePickle pickle_object(const Catalog& catalog, Arena& arena, std::uint32_t object, Value value,
+                          const FindStorage& find_storage) {
+  const StateShape no_entries;
+  const std::vector<Value> no_objects;
+  return StatePickler(catalog, no_entries, arena, no_objects, find_storage).run_object(object, value);
 }
 
 }  // namespace cairn::torch_file

@@ -9,6 +9,7 @@
 
 #include "base/byte_writer.hpp"
 #include "cairn/metadata.hpp"
+#include "formats/checkpoint_source.hpp"
 #include "formats/record_content.hpp"
 #include "pickle/value.hpp"
 
@@ -18,6 +19,8 @@ namespace cairn::torch_file {
 struct StateShape {
   std::vector<std::uint32_t> entries;  ///< indices into catalog.entries(), ascending
   bool flat = false;                   ///< names as keys, instead of the recorded nesting
+  /// Keys of paths that are to be ints; ascending by text.
+  std::span<const IntegerKey> integer_keys = {};
 };
 
 struct StatePickle {
@@ -35,5 +38,9 @@ using FindStorage = std::function<RecordContent(std::uint32_t object, pickle::Va
 StatePickle pickle_state(const Catalog& catalog, const StateShape& shape, pickle::Arena& arena,
                          const std::vector<pickle::Value>& objects, std::uint64_t max_padding,
                          const FindStorage& find_storage);
+
+/// What torch.save makes of one object, `value` in `arena`, which is of the catalogue's number `object`.
+StatePickle pickle_object(const Catalog& catalog, pickle::Arena& arena, std::uint32_t object,
+                          pickle::Value value, const FindStorage& find_storage);
 
 }  // namespace cairn::torch_file

@@ -120,12 +120,21 @@ std::optional<StoredTensor> decode_typed(const Arena& arena, Args args, int dept
        function.name);
 }
 
-std::optional<StoredTensor> decode_nested(const Arena& arena, Value value, int depth) {
-  if (value.kind() != Kind::object || depth > 8) return std::nullopt;
+// The function of torch that makes a tensor of arguments; nullopt for other values.
+std::optional<Arena::GlobalName> rebuilt_by(const Arena& arena, Value value) {
+  if (value.kind() != Kind::object) return std::nullopt;
   const Value callable = arena.object_view(value).callable;
   if (callable.kind() != Kind::global) return std::nullopt;
   const auto function = arena.global_name(callable);
   if (function.module != "torch._utils" && function.module != "torch._tensor") return std::nullopt;
+  if (!function.name.starts_with("_rebuild_")) return std::nullopt;
+  return function;
+}
+
+std::optional<StoredTensor> decode_nested(const Arena& arena, Value value, int depth) {
+  const auto rebuilt = depth > 8 ? std::nullopt : rebuilt_by(arena, value);
+  if (!rebuilt) return std::nullopt;
+  const auto& function = *rebuilt;
   const Args args = args_of(arena, value);
   if (function.name == "_rebuild_tensor") return decode_view(arena, args, {});
   if (function.name == "_rebuild_tensor_v2") {
@@ -142,12 +151,13 @@ std::optional<StoredTensor> decode_nested(const Arena& arena, Value value, int d
     return args.empty() ? std::nullopt : decode_nested(arena, args[0], depth + 1);
   }
   if (function.name == "_rebuild_from_type_v2") return decode_typed(arena, args, depth);
-  if (!function.name.starts_with("_rebuild_")) return std::nullopt;
   fail(ErrorKind::unsupported, "the tensor is rebuilt by {}.{}, which Cairn does not read", function.module,
        function.name);
 }
 
 }  // namespace
+
+bool is_tensor(const Arena& arena, Value value) { return rebuilt_by(arena, value).has_value(); }
 
 StorageId decode_storage_id(const Arena& arena, Value id) {
   const Args parts = id.kind() == Kind::tuple ? arena.items(id) : Args{};

@@ -34,6 +34,9 @@ struct StorageId {
 /// value under a persistent node.
 StorageId decode_storage_id(const pickle::Arena& arena, pickle::Value id);
 
+/// Whether a value is rebuilt as a tensor, of whatever kind.
+bool is_tensor(const pickle::Arena& arena, pickle::Value value);
+
 /// nullopt when `value` is no tensor at all. Throws unsupported for tensors that are no plain view of a dense
 /// storage (quantised, sparse, meta, subclasses, conjugate and negative views), corrupt for malformed ones
 /// and for views that leave their storage.

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cairn/convert.hpp"
+
+#include "commands/commands.hpp"
+#include "commands/run_command.hpp"
+
+namespace cairn {
+namespace {
+
+constexpr int kMostRanks = 65536, kMostDims = 64;
+
+struct Wanted {
+  ConvertOptions options;
+  ProgressForm progress;
+};
+
+void add_layout_options(Grammar& grammar, const char* ranks) {
+  grammar.add()("ranks", word("N"), ranks)("dim", word("D")->default_value("0"),
+                                           "the dimension that tensors are cut along");
+  add_output_options(grammar);
+  add_name_options(grammar);
+  grammar.add()("objects", word("WHAT")->default_value("keep"), "values that are no tensors: keep; drop");
+  add_run_options(grammar);
+}
+
+Wanted read_options(const Grammar& grammar, const Parsed& parsed) {
+  Wanted wanted;
+  read_run_options(grammar, parsed, wanted.options);
+  if (parsed.has("ranks")) {
+    wanted.options.ranks = number_option("--ranks", parsed.text("ranks"), 1, kMostRanks);
+  }
+  wanted.options.dim = static_cast<std::size_t>(number_option("--dim", parsed.text("dim"), 0, kMostDims - 1));
+  wanted.options.objects = one_of<ObjectPolicy>(grammar, parsed, "objects",
+                                                {{"keep", ObjectPolicy::keep}, {"drop", ObjectPolicy::drop}});
+  wanted.progress = progress_form(parsed.text("progress"));
+  return wanted;
+}
+
+template <class Verb>
+Action action_of(Verb verb, Wanted wanted) {
+  return [verb, wanted = std::move(wanted)](Context& context) {
+    return print_report(context, call_verb(verb, context, wanted.options, wanted.progress), wanted.progress,
+                        false);
+  };
+}
+
+Action understand_convert(const Grammar& grammar, const Parsed& parsed) {
+  Wanted wanted = read_options(grammar, parsed);
+  if (parsed.has("to")) {
+    wanted.options.to =
+        one_of<ConvertTo>(grammar, parsed, "to", {{"pth", ConvertTo::torch_file}, {"dcp", ConvertTo::dcp}});
+  }
+  return action_of(convert, std::move(wanted));
+}
+
+Action understand_reshard(const Grammar& grammar, const Parsed& parsed) {
+  Wanted wanted = read_options(grammar, parsed);
+  if (!parsed.has("ranks")) grammar.refuse("reshard needs --ranks N");
+  return action_of(reshard, std::move(wanted));
+}
+
+}  // namespace
+
+Command convert_command() {
+  Grammar grammar("convert", "SRC DST",
+                  "Writes a checkpoint as one of another kind: a torch file, or a DCP directory.");
+  grammar.add()("to", word("KIND"), "pth or dcp (default: by DST's extension)");
+  add_layout_options(grammar, "lay a DCP directory out for so many ranks (default 1)");
+  return {std::move(grammar), understand_convert};
+}
+
+Command reshard_command() {
+  Grammar grammar("reshard", "SRC DST", "Writes a DCP directory laid out for another number of ranks.");
+  add_layout_options(grammar, "the number of ranks that it is laid out for");
+  return {std::move(grammar), understand_reshard};
+}
+
+}  // namespace cairn

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Row: checkpoint. Checkpoints of one kind, or laid out for one number of ranks, written as another.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cairn/checkpoint.hpp"
+
+namespace cairn {
+
+/// What is written.
+enum class ConvertTo : std::uint8_t {
+  automatic,   ///< by the destination: see target_of()
+  torch_file,  ///< one file that plain torch.load opens
+  dcp,         ///< a directory of shards with their `.metadata`
+};
+
+/// Of a source that is a DCP directory or a torch file. From ConsolidateOptions all hold but `ema`,
+/// `more_outputs`, `copy`, `resume`, which are left as they are; `alignment` and ObjectPolicy::safe are for
+/// torch files only.
+struct ConvertOptions : ConsolidateOptions {
+  ConvertTo to = ConvertTo::automatic;
+  /// Of a DCP directory: every tensor that has dimension `dim`, and there at least `ranks` rows, is cut along
+  /// it for so many ranks, as torch.chunk cuts; the others are whole, spread evenly over the ranks' files.
+  int ranks = 1;
+  std::size_t dim = 0;
+};
+
+/// Local. What `destination` names: a torch file by its extension (.pth, .pt, .ckpt, .bin), else a DCP
+/// directory; an existing directory, and a name that ends in '/', is one too. Throws invalid_argument for
+/// extensions of kinds that are not written (.safetensors, .h5, .hdf5).
+ConvertTo target_of(FileSystem& files, const std::string& destination);
+
+/// Collective. Writes the checkpoint at options.source anew; all ranks share the bytes, and the result is the
+/// same for any number of ranks and threads. A torch file appears as consolidate() says; a DCP directory by
+/// its `.metadata`, which is written last. On failure every rank throws the same Error, what was made is gone
+/// and an old checkpoint is untouched. Stored CRCs are compared as consolidate() does; a chunk that its new
+/// boxes cut across rows is read once more for that.
+ConsolidateReport convert(Communicator& comm, FileSystem& files, const ConvertOptions& options);
+
+/// Collective. As convert() to a DCP directory, from a DCP directory only.
+ConsolidateReport reshard(Communicator& comm, FileSystem& files, const ConvertOptions& options);
+
+}  // namespace cairn

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "checkpoint/shard_outputs.hpp"
+
+#include <algorithm>
+
+#include "base/fail.hpp"
+#include "base/keyed_hash.hpp"
+#include "base/text.hpp"
+#include "checkpoint/destination.hpp"
+#include "formats/dcp/item_writer.hpp"
+#include "formats/dcp/metadata_encoder.hpp"
+#include "formats/dcp/shards_layout.hpp"
+
+namespace cairn {
+
+// --- planned ----------------------------------------------------------------------------------------------
+
+void ShardOutputs::only_tell(DryRunReport&) {
+  fail(ErrorKind::unsupported, "a dry run tells of torch files only");
+}
+
+void ShardOutputs::choose(FileSystem& view, const std::string& source, std::vector<OutputRequest>& requests) {
+  check_output_directory(view, source, options_.destination, options_.overwrite);
+  complete_requests(view, options_.destination + "/.metadata", requests);
+}
+
+void ShardOutputs::plan_all(const std::vector<OutputRequest>& requests, CheckpointSource& source,
+                            std::uint64_t) {
+  const NamedEntries named(source.catalog());
+  chosen_ = apply_rules(source.catalog(), named, requests[0].rules, !options_.flat);
+  warn_of_map(requests[0], chosen_.unused_map_names, report_.warnings);
+  entries_ = keep_entries();
+  read_objects(source);
+  const std::vector<RankState> by_rank = states();
+  place_items(by_rank, plan_save(by_rank));
+  check_room();
+  output_.emplace(dcp::DirectoryOutput::create(files_, options_.destination, options_.overwrite, false));
+  make_catalog();
+}
+
+std::vector<std::uint32_t> ShardOutputs::keep_entries() {
+  std::vector<std::uint32_t> kept;
+  for (std::uint32_t i = 0; i < chosen_.catalog.entries().size(); ++i) {
+    const Entry& entry = chosen_.catalog.entries()[i];
+    if (entry.is_tensor || options_.objects != ObjectPolicy::drop)
+      kept.push_back(i);
+    else
+      report_.skipped.push_back(fmt::format("'{}': an object, and none are to be written",
+                                            escape_name(chosen_.catalog.name(entry))));
+  }
+  return kept;
+}
+
+void ShardOutputs::read_objects(CheckpointSource& source) {
+  pickle::Arena arena;
+  objects_.resize(chosen_.catalog.objects().size());
+  for (const std::uint32_t index : entries_) {
+    const Entry& entry = chosen_.catalog.entries()[index];
+    if (entry.is_tensor) continue;
+    const ObjectInfo& object = source.catalog().objects()[chosen_.objects[entry.index]];
+    const pickle::Value value = source.read_object(arena, object);
+    const auto find_storage = [&](std::uint32_t, pickle::Value id) {
+      return source.find_storage(arena, id, object);
+    };
+    objects_[entry.index] =
+        torch_file::pickle_object(chosen_.catalog, arena, entry.index, value, find_storage);
+  }
+}
+
+std::vector<RankState> ShardOutputs::states() const {
+  const Catalog& catalog = chosen_.catalog;
+  std::vector<RankState> states;
+  for (int rank = 0; rank < target_.ranks; ++rank) states.emplace_back(rank);
+  for (const std::uint32_t index : entries_) {
+    const Entry& entry = catalog.entries()[index];
+    if (!entry.is_tensor) {
+      const std::uint64_t bytes = dcp::object_item_bytes(objects_[entry.index]);
+      for (RankState& state : states) state.add_object(catalog.name(entry), bytes);
+      continue;
+    }
+    const TensorInfo& tensor = catalog.tensors()[entry.index];
+    const TensorLayout::Shape shape(catalog.shape(tensor).begin(), catalog.shape(tensor).end());
+    const bool is_cut = target_.dim < shape.size() && shape[target_.dim] >= target_.ranks;
+    const auto layout = is_cut ? TensorLayout::sharded(shape, target_.dim, target_.ranks)
+                               : TensorLayout::replicated(shape, target_.ranks);
+    for (RankState& state : states) state.add_tensor(catalog.name(entry), tensor.dtype, layout);
+  }
+  return states;
+}
+
+// Places every item in its rank's file.
+void ShardOutputs::place_items(const std::vector<RankState>& states, const GlobalSavePlan& plan) {
+  const Catalog& catalog = chosen_.catalog;
+  dcp::TensorItems tensor_items;
+  shard_bytes_.assign(states.size(), 0);
+  for (std::uint32_t rank = 0; rank < states.size(); ++rank) {
+    for (const WriteItem& planned : plan.parts[rank].items()) {
+      const std::uint32_t index = entries_[planned.entry];
+      const Entry& entry = catalog.entries()[index];
+      Item item{rank, index, {}, 0, 0};
+      if (entry.is_tensor) {
+        const BoxView box = plan.parts[rank].box(states[rank], planned);
+        item.box = {{box.offsets.begin(), box.offsets.end()}, {box.sizes.begin(), box.sizes.end()}};
+        item.byte_length = tensor_items.of(catalog.tensors()[entry.index].dtype, box.sizes).byte_length();
+      } else {
+        item.byte_length = dcp::object_item_bytes(objects_[entry.index]);
+      }
+      std::uint64_t& bytes = shard_bytes_[rank];
+      item.byte_offset = (bytes + dcp::kItemAlignment - 1) / dcp::kItemAlignment * dcp::kItemAlignment;
+      bytes = item.byte_offset + item.byte_length;
+      items_.push_back(std::move(item));
+    }
+  }
+}
+
+void ShardOutputs::check_room() {
+  std::uint64_t bytes = 0;
+  for (const std::uint64_t shard : shard_bytes_) bytes += shard;
+  WantedRoom room;
+  check_directory(files_, options_.destination + "/.metadata", bytes, options_.overwrite, room);
+}
+
+// Entries in the order of the source, each with its items in the order of ranks.
+void ShardOutputs::make_catalog() {
+  auto shards = std::make_unique<ShardPlan>();
+  shards->directory = output_->directory();
+  Catalog& made = shards->catalog;
+  for (StringId id = 0; id < chosen_.catalog.string_count(); ++id) made.add_string(chosen_.catalog.text(id));
+  std::vector<std::uint32_t> file_of(shard_bytes_.size(), kNoFile);
+  for (std::size_t rank = 0; rank < shard_bytes_.size(); ++rank) {
+    if (shard_bytes_[rank] > 0)
+      file_of[rank] = made.add_file(dcp::shard_name(static_cast<int>(rank), output_->first_index()));
+  }
+  std::ranges::stable_sort(items_, {}, &Item::entry);
+  for (auto at = items_.begin(); at != items_.end();) {
+    const auto end =
+        std::ranges::find_if(at, items_.end(), [&](const Item& item) { return item.entry != at->entry; });
+    add_entry({at, end}, file_of, *shards);
+    at = end;
+  }
+  plan_.shards = std::move(shards);
+}
+
+void ShardOutputs::add_entry(std::span<const Item> items, std::span<const std::uint32_t> file_of,
+                             ShardPlan& shards) {
+  const Catalog& catalog = chosen_.catalog;
+  const Entry& entry = catalog.entries()[items.front().entry];
+  if (entry.is_tensor) {
+    const TensorInfo& tensor = catalog.tensors()[entry.index];
+    shards.catalog.add_tensor(tensor.name, tensor.dtype, catalog.shape(tensor));
+    shards.tensors.push_back(chosen_.tensors[entry.index]);
+    for (const Item& item : items)
+      shards.catalog.add_chunk(item.box, file_of[item.rank], item.byte_offset, item.byte_length);
+  } else {
+    const Item& item = items.front();
+    shards.catalog.add_object(catalog.objects()[entry.index].name, file_of[item.rank], item.byte_offset,
+                              item.byte_length);
+    shards.objects.push_back(std::move(objects_[entry.index]));
+  }
+  if (entry.has_path && !options_.flat) shards.catalog.set_path(catalog.path(entry));
+}
+
+// --- written ----------------------------------------------------------------------------------------------
+
+void ShardOutputs::create(FileSystem&, const PlannedOutputs& planned, const FileDigest&,
+                          const std::vector<std::string>&) {
+  for (const auto& [name, range] : planned.shards().shards()) {
+    NewFile& made = new_files_.emplace_back(files_, output_->directory() + "/" + name);
+    made.file().allocate(range.size());
+    made.close();
+  }
+}
+
+const PassedBytes& ShardOutputs::passed_before() const {
+  static const PassedBytes nothing;
+  return nothing;
+}
+
+void ShardOutputs::finish(const PlannedOutputs& planned, const std::vector<std::uint32_t>& all) {
+  const dcp::ShardsLayout& layout = planned.shards();
+  const auto crcs = planned.crcs_of(0, all);
+  const auto file = planned.joined_shards(files_, options_.visibility_timeout_s, options_.sync);
+  for (const std::uint64_t record : planned.split_records(0)) {
+    const ByteRange extent = layout.extent(record), payload = layout.payload(record);
+    Bytes back(extent.end - payload.end);
+    layout.write_back(record, crcs[record], back);
+    file->write(payload.end, back);
+  }
+  layout.write_object_tails(
+      crcs, [&](std::uint64_t at, std::span<const std::byte> bytes) { file->write(at, bytes); });
+  if (options_.sync) file->sync();
+  file->close();
+}
+
+// --- published --------------------------------------------------------------------------------------------
+
+void ShardOutputs::publish() {
+  const Catalog& catalog = plan_.shards->catalog;
+  std::uint64_t bytes = 0;
+  const auto write_metadata = [&](File& file) {
+    dcp::encode_metadata(catalog, {options_.destination, save_id()}, {},
+                         [&](std::span<const std::byte> piece) {
+                           file.write(bytes, piece);
+                           bytes += piece.size();
+                         });
+  };
+  try {
+    output_->publish(write_metadata, {}, options_.sync, report_.warnings);
+  } catch (const Error&) {
+    if (output_->is_published()) keep_files();
+    throw;
+  }
+  keep_files();
+  for (const std::uint64_t shard : shard_bytes_) bytes += shard;
+  report_.outputs.push_back(
+      {output_->directory(), bytes, catalog.tensors().size(), catalog.objects().size()});
+  report_.written_bytes += bytes;
+}
+
+void ShardOutputs::keep_files() {
+  for (NewFile& file : new_files_) file.keep();
+}
+
+// A UUID that the same result always gets: a hash of what else the metadata says.
+std::string ShardOutputs::save_id() const {
+  std::uint64_t high = 0, low = 1;
+  dcp::encode_metadata(plan_.shards->catalog, {options_.destination, {}}, {},
+                       [&](std::span<const std::byte> piece) {
+                         high = stable_hash(piece, high);
+                         low = stable_hash(piece, low);
+                       });
+  return fmt::format("{:08x}-{:04x}-8{:03x}-{:04x}-{:012x}", high >> 32, (high >> 16) & 0xffff, high & 0xfff,
+                     0x8000 | (low >> 48 & 0x3fff), low & 0xffffffffffff);
+}
+
+}  // namespace cairn

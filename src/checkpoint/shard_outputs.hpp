@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A DCP directory as what a run writes: planned for a number of ranks, created, closed, published. Local.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cairn/checkpoint.hpp"
+#include "cairn/plan.hpp"
+#include "checkpoint/consolidation_plan.hpp"
+#include "checkpoint/new_file.hpp"
+#include "checkpoint/output_catalog.hpp"
+#include "checkpoint/run_outputs.hpp"
+#include "formats/dcp/directory_output.hpp"
+
+namespace cairn {
+
+/// For whom it is laid out.
+struct ShardTarget {
+  int ranks = 1;
+  std::size_t dim = 0;  ///< along which tensors are cut; those without it, or shorter than `ranks`, are whole
+};
+
+class ShardOutputs final : public RunOutputs {
+ public:
+  /// All arguments outlive it. What there is to say goes into `report`.
+  ShardOutputs(FileSystem& files, const ConsolidateOptions& options, const ShardTarget& target,
+               ConsolidationPlan& plan, ConsolidateReport& report)
+      : files_(files), options_(options), target_(target), plan_(plan), report_(report) {}
+
+  void only_tell(DryRunReport& report) override;  ///< not told: throws unsupported
+  void choose(FileSystem& view, const std::string& source, std::vector<OutputRequest>& requests) override;
+  /// Takes the directory, whose files get their names now.
+  void plan_all(const std::vector<OutputRequest>& requests, CheckpointSource& source,
+                std::uint64_t metadata_bytes) override;
+  void create(FileSystem& view, const PlannedOutputs& planned, const FileDigest& metadata,
+              const std::vector<std::string>& machines) override;
+  const PassedBytes& passed_before() const override;
+  void finish(const PlannedOutputs& planned, const std::vector<std::uint32_t>& crcs) override;
+  void publish() override;
+
+ private:
+  // A box of an entry, or an object, as an item.
+  struct Item {
+    std::uint32_t rank, entry;
+    Box box;  // of a tensor
+    std::uint64_t byte_offset, byte_length;
+  };
+
+  std::vector<std::uint32_t> keep_entries();
+  void read_objects(CheckpointSource& source);
+  std::vector<RankState> states() const;
+  void place_items(const std::vector<RankState>& states, const GlobalSavePlan& plan);
+  void check_room();
+  void make_catalog();
+  void add_entry(std::span<const Item> items, std::span<const std::uint32_t> file_of, ShardPlan& shards);
+  void keep_files();
+  std::string save_id() const;
+
+  FileSystem& files_;
+  const ConsolidateOptions& options_;
+  const ShardTarget& target_;
+  ConsolidationPlan& plan_;
+  ConsolidateReport& report_;
+
+  OutputCatalog chosen_;
+  std::vector<std::uint32_t> entries_;            // of it, that are written
+  std::vector<torch_file::StatePickle> objects_;  // of it
+  std::vector<Item> items_;
+  std::vector<std::uint64_t> shard_bytes_;  // by rank; 0: none
+  std::optional<dcp::DirectoryOutput> output_;
+  std::vector<NewFile> new_files_;
+};
+
+}  // namespace cairn
