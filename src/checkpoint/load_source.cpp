@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "checkpoint/load_source.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "base/byte_reader.hpp"
+#include "base/fail.hpp"
+#include "base/text.hpp"
+#include "formats/dcp/source.hpp"
+#include "formats/dcp/structure.hpp"
+#include "formats/layouts.hpp"
+
+namespace cairn {
+namespace {
+
+class DcpLoadSource final : public LoadSource {
+ public:
+  DcpLoadSource(FileSystem& files, std::string directory, Catalog catalog)
+      : directory_(directory), source_(files, std::move(directory), std::move(catalog)) {}
+
+  Source& chunks() override { return source_; }
+  bool has_objects_everywhere() const override { return true; }
+
+  Bytes object_item(const ObjectInfo& object) override {
+    Bytes item(object.item.byte_length);
+    with_context([&] { return fmt::format("'{}'", escape_name(source_.catalog().name(object))); },
+                 [&] { source_.read(object.item.file, object.item.byte_offset, item); });
+    return item;
+  }
+
+  Bytes encode() const override {
+    ByteWriter out;
+    out.counted_text(directory_);
+    out.append(source_.catalog().encode());
+    return out.take();
+  }
+
+ private:
+  std::string directory_;
+  dcp::DirectorySource source_;
+};
+
+bool may_come_late(const FaultList& faults) {
+  return std::ranges::any_of(faults.faults(), [](const Fault& fault) {
+    return fault.kind == FaultKind::missing_file || fault.kind == FaultKind::short_file;
+  });
+}
+
+void check_structure(FileSystem& files, const std::string& directory, const Catalog& catalog,
+                     double timeout_s) {
+  const auto begin = std::chrono::steady_clock::now();
+  for (std::chrono::milliseconds pause(20);; pause = std::min(2 * pause, std::chrono::milliseconds(1000))) {
+    FaultList faults;
+    dcp::check_structure(files, directory, catalog, faults);
+    const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
+    if (waited.count() >= timeout_s || !may_come_late(faults)) return faults.throw_if_any(directory);
+    std::this_thread::sleep_for(pause);
+  }
+}
+
+}  // namespace
+
+OpenedSource open_load_source(FileSystem& files, const std::string& path, double timeout_s) {
+  Located located = locate_checkpoint(files, path);
+  FaultList faults;
+  auto metadata = dcp::decode_metadata_file(files, located.path, faults);
+  faults.throw_if_any(located.path);
+  check_structure(files, located.path, metadata.catalog, timeout_s);
+  OpenedSource opened;
+  if (!located.note.empty()) opened.notes.push_back(std::move(located.note));
+  opened.notes.insert(opened.notes.end(), metadata.notes.begin(), metadata.notes.end());
+  opened.source =
+      std::make_unique<DcpLoadSource>(files, std::move(located.path), std::move(metadata.catalog));
+  return opened;
+}
+
+std::unique_ptr<LoadSource> decode_load_source(FileSystem& files, std::span<const std::byte> encoded) {
+  ByteReader in(encoded, "source of a load");
+  std::string directory(in.counted_text());
+  return std::make_unique<DcpLoadSource>(files, std::move(directory),
+                                         Catalog::decode(in.bytes(in.remaining())));
+}
+
+}  // namespace cairn
