@@ -167,31 +167,27 @@ TEST(Load, EachGroupOfReplicasReadsItsOwn) {
 TEST(Load, AFailureOnAnyRankIsEverybodys) {
   const Replicated saved;
   for (const ReadOnce read_once : {ReadOnce::on, ReadOnce::off}) {
-    for (const Operation operation : {Operation::open_read, Operation::read}) {
-      for (const std::uint64_t first_call : {0, 2}) {
-        for (int bad = 0; bad < world().size(); ++bad) {
-          FaultyFileSystem files(posix_file_system());
-          InjectedFault fault{};
-          fault.operation = operation;
-          fault.path_contains = ".distcp";
-          fault.first_call = first_call;
-          fault.error_number = EIO;
-          if (world().rank() == bad) files.inject(fault);
-          LoadTarget target(world().rank());
-          Replicated::want_all(target);
-          LoadOptions options;
-          options.read_once = read_once;
-          options.threads = 2;
-          const auto body = [&] { load(world(), files, saved.path(), target.state(), options); };
-          const bool reached =
-              files.count(operation).calls > 0 || operation == Operation::read || first_call == 0;
-          ASSERT_TRUE(reached);
-          const Error error = same_failure(world(), body);
-          EXPECT_EQ(error.kind(), ErrorKind::io);
-          ASSERT_EQ(error.failures().size(), 1u) << error.what();
-          EXPECT_EQ(error.failures()[0].rank, bad);
-          EXPECT_EQ(target.state().object(302), Object("")) << "objects change last";
-        }
+    for (const auto& [operation, first_call] :
+         {std::pair{Operation::open_read, 0u}, {Operation::read, 0u}, {Operation::read, 1u}}) {
+      for (int bad = 0; bad < world().size(); ++bad) {
+        FaultyFileSystem files(posix_file_system());
+        InjectedFault fault{};
+        fault.operation = operation;
+        fault.path_contains = ".distcp";
+        fault.first_call = first_call;
+        fault.error_number = EIO;
+        if (world().rank() == bad) files.inject(fault);
+        LoadTarget target(world().rank());
+        Replicated::want_all(target);
+        LoadOptions options;
+        options.read_once = read_once;
+        options.threads = 2;
+        const auto body = [&] { load(world(), files, saved.path(), target.state(), options); };
+        const Error error = same_failure(world(), body);
+        EXPECT_EQ(error.kind(), ErrorKind::io);
+        ASSERT_EQ(error.failures().size(), 1u) << error.what();
+        EXPECT_EQ(error.failures()[0].rank, bad);
+        EXPECT_EQ(target.state().object(302), Object("")) << "objects change last";
       }
     }
   }
@@ -217,7 +213,7 @@ TEST(Load, AFlippedBitIsNamedOnAllRanks) {
   const Replicated saved;
   if (saved.mine() != nullptr) {
     std::string bytes = saved.mine()->read("ckpt/__1_0.distcp");
-    bytes.at(bytes.size() / 2) ^= 1;
+    bytes.at(bytes.size() / 4) ^= 1;
     saved.mine()->write("ckpt/__1_0.distcp", bytes);
   }
   barrier(world());

@@ -2,6 +2,7 @@
 #include "engine/storage_check.hpp"
 
 #include <algorithm>
+#include <map>
 #include <tuple>
 
 #include "base/byte_reader.hpp"
@@ -11,14 +12,6 @@
 #include "engine/storage_crc.hpp"
 
 namespace cairn {
-namespace {
-
-bool differ(const CrcPiece& a, const CrcPiece& b) {
-  return a.of == b.of && a.begin == b.begin && a.bytes == b.bytes && a.crc != b.crc;
-}
-
-}  // namespace
-
 void StorageCheck::add(std::uint64_t chunk, const ChunkPlace& place, std::uint64_t begin, std::uint64_t bytes,
                        std::uint32_t crc) {
   const Part part{{chunk, begin, bytes, crc}, place.storage_begin, place.storage_bytes, place.storage_crc};
@@ -46,32 +39,44 @@ void StorageCheck::compare(const Catalog& catalog) {
   std::ranges::sort(parts_, {}, [](const Part& part) {
     return std::tuple(part.piece.of, part.piece.begin, part.piece.bytes);
   });
-  std::vector<Part> joined;
-  const Part* last = nullptr;
-  for (const Part& part : parts_) {
-    if (last != nullptr && differ(last->piece, part.piece)) {
-      fail_corrupt("'{}': {} bytes of {} were read twice, and had CRC-32 {:08x} and {:08x}",
-                   escape_name(catalog.name(tensor_of_chunk(catalog, part.piece.of))), part.piece.bytes,
-                   escape_name(catalog.files()[catalog.chunks()[part.piece.of].file]), last->piece.crc,
-                   part.piece.crc);
+  std::vector<Part> left;
+  for (std::size_t at = 0, end = 0; at < parts_.size(); at = end) {
+    while (end < parts_.size() && parts_[end].piece.of == parts_[at].piece.of) ++end;
+    const auto parts = std::span(parts_).subspan(at, end - at);
+    if (compare_chunk(catalog, parts)) continue;
+    for (const Part& part : parts) {
+      if (left.empty() || !join(left.back(), part)) left.push_back(part);
     }
-    last = &part;
-    if (joined.empty() || !join(joined.back(), part)) joined.push_back(part);
   }
-  parts_.clear();
-  for (const Part& part : joined) {
-    if (part.piece.begin != 0 || part.piece.bytes != part.storage_bytes) {
-      parts_.push_back(part);
-      continue;
+  parts_ = std::move(left);
+}
+
+// False when no parts make up the whole storage, one after the other. `parts` are ordered by begin.
+bool StorageCheck::compare_chunk(const Catalog& catalog, std::span<const Part> parts) {
+  std::map<std::uint64_t, std::uint32_t> crcs{{0, 0}};  // of the bytes up to there
+  const auto compare = [&](std::uint64_t bytes, std::uint32_t crc) {
+    if (const auto [known, is_new] = crcs.try_emplace(bytes, crc); !is_new && known->second != crc) {
+      fail_corrupt("'{}' in {}: the first {} bytes of the data at byte {} were read twice, and differed",
+                   escape_name(catalog.name(tensor_of_chunk(catalog, parts[0].piece.of))),
+                   escape_name(catalog.files()[catalog.chunks()[parts[0].piece.of].file]), bytes,
+                   parts[0].storage_begin);
     }
-    ChunkPlace place;
-    place.file = catalog.chunks()[part.piece.of].file;
-    place.storage_begin = part.storage_begin;
-    place.storage_bytes = part.storage_bytes;
-    place.storage_crc = part.storage_crc;
-    compare_storage(catalog, tensor_of_chunk(catalog, part.piece.of), part.piece.of, place, part.piece.crc);
-    verified_bytes_ += part.storage_bytes;
+  };
+  for (const auto& [piece, storage_begin, storage_bytes, storage_crc] : parts) {
+    if (const auto before = crcs.find(piece.begin); before != crcs.end())
+      compare(piece.begin + piece.bytes, crc32_combine(before->second, piece.crc, piece.bytes));
   }
+  const Part& any = parts[0];
+  const auto whole = crcs.find(any.storage_bytes);
+  if (whole == crcs.end()) return false;
+  ChunkPlace place;
+  place.file = catalog.chunks()[any.piece.of].file;
+  place.storage_begin = any.storage_begin;
+  place.storage_bytes = any.storage_bytes;
+  place.storage_crc = any.storage_crc;
+  compare_storage(catalog, tensor_of_chunk(catalog, any.piece.of), any.piece.of, place, whole->second);
+  verified_bytes_ += any.storage_bytes;
+  return true;
 }
 
 Bytes StorageCheck::encode() const {

@@ -23,8 +23,8 @@ class StorageCheck {
   void add_verified(std::uint64_t bytes) { verified_bytes_ += bytes; }
   void add(const StorageCheck& other);
 
-  /// Compares the storages that are whole and forgets them. Parts that are there twice count once; others
-  /// that overlap are not put together. Throws corrupt, naming tensor, chunk, file and offset.
+  /// Compares the storages of which some parts, one after the other, make up the whole, and forgets them;
+  /// parts may be there more than once. Throws corrupt, naming tensor, chunk, file and offset.
   void compare(const Catalog& catalog);
   std::uint64_t verified_bytes() const { return verified_bytes_; }
 
@@ -39,6 +39,7 @@ class StorageCheck {
     std::uint32_t storage_crc;
   };
   static bool join(Part& before, const Part& part);
+  bool compare_chunk(const Catalog& catalog, std::span<const Part> parts);
 
   std::vector<Part> parts_;
   std::uint64_t verified_bytes_ = 0;
