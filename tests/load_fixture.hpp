@@ -133,7 +133,7 @@ class LoadTarget {
     }
     for (const auto& [memory, used] : gaps_) {
       for (std::size_t i = 0; i < memory->size(); ++i) {
-        if (!(*used)[i] && (*memory)[i] != std::byte{0xcd}) {
+        if (!used[i] && (*memory)[i] != std::byte{0xcd}) {
           ADD_FAILURE() << "byte " << i << " between the elements was written";
           return;
         }
@@ -182,14 +182,16 @@ class LoadTarget {
       view.data += (sizes[0] - 1) * view.strides[0] * element;
       view.strides[0] = -view.strides[0];
     }
-    auto used = std::make_unique<std::vector<bool>>(memory->size(), false);
-    for_each_element(Box{Shape(sizes.size(), 0), sizes}, [&](const Shape& at) {
-      const std::byte* place = view.data + offset(view, at);
-      for (std::int64_t b = 0; b < element; ++b)
-        (*used)[static_cast<std::size_t>(place + b - memory->data())] = true;
-    });
-    gaps_.emplace_back(memory.get(), std::move(used));
+    if (kind == MemoryKind::gaps) note_gaps(view, *memory);
     return view;
+  }
+  void note_gaps(const TensorView& view, const Bytes& memory) {
+    std::vector<bool> used(memory.size(), false);
+    for_each_element(Box{Shape(view.sizes.size(), 0), view.sizes}, [&](const Shape& at) {
+      const auto place = static_cast<std::size_t>(view.data + offset(view, at) - memory.data());
+      for (std::size_t b = 0; b < element_size(view.dtype); ++b) used[place + b] = true;
+    });
+    gaps_.emplace_back(&memory, std::move(used));
   }
   static std::int64_t offset(const TensorView& view, const Shape& at) {
     std::int64_t elements = 0;
@@ -213,7 +215,7 @@ class LoadTarget {
   LiveState state_;
   std::unique_ptr<PlayedDevice> device_ = std::make_unique<PlayedDevice>();
   std::vector<std::unique_ptr<Bytes>> memory_;
-  std::vector<std::pair<Bytes*, std::unique_ptr<std::vector<bool>>>> gaps_;
+  std::vector<std::pair<const Bytes*, std::vector<bool>>> gaps_;
   std::deque<Target> targets_;
 };
 
