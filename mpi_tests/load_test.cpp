@@ -78,7 +78,7 @@ TEST(Load, AnyLayoutOnAnyNumberOfRanksLoadsIntoAnyOther) {
 
 // --- read once
 
-constexpr std::int64_t kRows = 2000, kColumns = 500;
+constexpr std::int64_t kRows = 2000, kColumns = 550;
 
 /// Two large tensors and many small ones; one rank saved them.
 class Replicated : public SharedDirectory {

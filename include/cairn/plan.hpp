@@ -92,8 +92,8 @@ struct GlobalSavePlan {
   std::vector<PlannedItem> chunks, objects;  ///< for each chunk and object of the catalogue
 
   /// The catalogue with places. `places[rank][item]` as the ranks report them; `file_name(rank, file)` gives
-  /// the path of a rank's file, and is called for files that hold something. Throws mismatch when a rank does
-  /// not report on each of its items.
+  /// the path of a rank's file, and is called for files that hold something, in order of ranks. Throws
+  /// mismatch when a rank does not report on each of its items.
   Catalog located(std::span<const std::vector<ItemPlace>> places,
                   const std::function<std::string(int rank, std::uint32_t file)>& file_name) const;
 };

@@ -17,7 +17,7 @@
 #include "engine/box_reader.hpp"
 #include "engine/small_items.hpp"
 #include "engine/storage_check.hpp"
-#include "engine/view_copy.hpp"
+#include "engine/view_writer.hpp"
 #include "formats/source.hpp"
 
 namespace cairn {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "engine/view_copy.hpp"
+#include "engine/view_writer.hpp"
 #include "parallel/polling.hpp"
 
 namespace cairn {

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <memory>
 #include <new>
 #include <optional>
 #include <string>
@@ -91,6 +93,57 @@ Bytes on_root(std::string_view step, Communicator& comm, int root, const std::fu
   });
   comm.broadcast(bytes, root);
   return bytes;
+}
+
+namespace {
+
+constexpr int kPartTag = 990;
+constexpr std::size_t kMessageBytes = std::size_t{1} << 30;
+
+using Requests = std::vector<std::unique_ptr<Request>>;
+
+/// Calls `start` for each message that these bytes are cut into.
+template <class Byte, class Start>
+void for_each_message(std::span<Byte> bytes, Requests& requests, Start&& start) {
+  for (; !bytes.empty(); bytes = bytes.subspan(std::min(bytes.size(), kMessageBytes)))
+    requests.push_back(start(bytes.first(std::min(bytes.size(), kMessageBytes))));
+}
+
+// The size of each rank's part, in order of ranks.
+Bytes sizes_of(const std::vector<Bytes>& parts) {
+  ByteWriter out;
+  for (const Bytes& part : parts) out.write<std::uint64_t>(part.size());
+  return out.take();
+}
+
+}  // namespace
+
+Bytes on_root_for_each(std::string_view step, Communicator& comm, int root,
+                       const std::function<std::vector<Bytes>()>& body) {
+  std::vector<Bytes> parts;
+  const Bytes sizes = on_root(step, comm, root, [&] {
+    parts = body();
+    return sizes_of(parts);
+  });
+  Requests requests;
+  Bytes mine;
+  if (comm.rank() == root) {
+    for (int rank = 0; rank < comm.size(); ++rank) {
+      const Bytes& part = parts[static_cast<std::size_t>(rank)];
+      if (rank == root) continue;
+      for_each_message(std::span(part), requests,
+                       [&](auto message) { return comm.start_send(message, rank, kPartTag); });
+    }
+    mine = std::move(parts[static_cast<std::size_t>(root)]);
+  } else {
+    ByteReader in(sizes, "sizes of the parts");
+    in.skip(sizeof(std::uint64_t) * static_cast<std::uint64_t>(comm.rank()));
+    mine.resize(in.read<std::uint64_t>());
+    for_each_message(std::span(mine), requests,
+                     [&](auto message) { return comm.start_receive(message, root, kPartTag); });
+  }
+  for (const auto& request : requests) request->wait();
+  return mine;
 }
 
 }  // namespace cairn

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <string_view>
+#include <vector>
 
 #include "cairn/communicator.hpp"
 #include "cairn/error.hpp"
@@ -18,5 +19,10 @@ void on_all_ranks(std::string_view step, Communicator& comm, const std::function
 
 /// Collective. `body` runs on `root` only and may fail; its result reaches all ranks.
 Bytes on_root(std::string_view step, Communicator& comm, int root, const std::function<Bytes()>& body);
+
+/// Collective. The same with bytes for each rank: `body` returns comm.size() of them, and the one of this
+/// rank comes back. Any length; cut at 1 GiB.
+Bytes on_root_for_each(std::string_view step, Communicator& comm, int root,
+                       const std::function<std::vector<Bytes>()>& body);
 
 }  // namespace cairn

@@ -133,6 +133,8 @@ Catalog GlobalSavePlan::located(std::span<const std::vector<ItemPlace>> places,
   }
   Catalog out = catalog;
   FileNumbers files(out, file_name);
+  for (std::uint32_t rank = 0; rank < parts.size(); ++rank)  // in order of ranks, as torch gathers them
+    for (const WriteItem& item : parts[rank].items()) files.of(rank, item.file);
   for (std::size_t i = 0; i < chunks.size(); ++i) {
     const auto [rank, item] = chunks[i];
     const auto [byte_offset, byte_length] = places[rank][item];

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "checkpoint/new_file.hpp"
+
+#include "cairn/error.hpp"
+
+namespace cairn {
+
+struct NewFile::Removal {
+  FileSystem& files;
+  std::string path;
+  RemoveOnSignal on_signal;
+
+  ~Removal() {
+    if (path.empty()) return;
+    try {
+      files.unlink(path);
+    } catch (const Error&) {  // nothing refers to it
+    }
+  }
+};
+
+NewFile::NewFile(FileSystem& files, std::string path) {
+  const SignalsHeld held;
+  file_ = files.create_exclusive(path);
+  RemoveOnSignal on_signal(path);
+  removal_.reset(new Removal{files, std::move(path), std::move(on_signal)});
+}
+
+NewFile::NewFile(NewFile&& other) noexcept = default;
+NewFile::~NewFile() = default;
+
+void NewFile::close() {
+  file_->close();
+  file_.reset();
+}
+
+void NewFile::keep() {
+  removal_->path.clear();
+  removal_.reset();
+}
+
+}  // namespace cairn

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A file under its final name that goes again unless it is kept. Local.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "cairn/storage.hpp"
+#include "storage/signal_cleanup.hpp"
+
+namespace cairn {
+
+class NewFile {
+ public:
+  /// create_exclusive. `files` outlives it.
+  NewFile(FileSystem& files, std::string path);
+  NewFile(NewFile&& other) noexcept;
+  NewFile& operator=(NewFile&&) = delete;
+  /// Removes the file unless it is kept; a failure to is ignored.
+  ~NewFile();
+
+  File& file() { return *file_; }
+  void close();
+  void keep();
+
+ private:
+  struct Removal;
+  std::unique_ptr<Removal> removal_;  // null: kept, or moved from
+  std::unique_ptr<File> file_;
+};
+
+}  // namespace cairn

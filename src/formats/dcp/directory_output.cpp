@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "formats/dcp/directory_output.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <limits>
+#include <utility>
+
+#include "base/fail.hpp"
+
+namespace cairn::dcp {
+namespace {
+
+constexpr std::string_view kShardStart = "__", kShardEnd = ".distcp";
+
+// Decimal digits without a leading zero.
+template <class Number>
+bool take_number(std::string_view& text, Number& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const auto length = static_cast<std::size_t>(end - text.data());
+  if (error != std::errc() || text[0] == '-' || (text[0] == '0' && length > 1)) return false;
+  text.remove_prefix(length);
+  return true;
+}
+
+std::string join(const std::string& directory, std::string_view name) {
+  return (std::filesystem::path(directory) / name).string();
+}
+
+}  // namespace
+
+std::string shard_name(int rank, std::uint32_t index) {
+  return fmt::format("{}{}_{}{}", kShardStart, rank, index, kShardEnd);
+}
+
+std::optional<ShardNumbers> shard_numbers(std::string_view name) {
+  if (!name.starts_with(kShardStart) || !name.ends_with(kShardEnd)) return std::nullopt;
+  name.remove_prefix(kShardStart.size());
+  name.remove_suffix(kShardEnd.size());
+  ShardNumbers numbers{};
+  if (name.empty() || !take_number(name, numbers.rank) || !name.starts_with('_')) return std::nullopt;
+  name.remove_prefix(1);
+  if (name.empty() || !take_number(name, numbers.index) || !name.empty()) return std::nullopt;
+  return numbers;
+}
+
+DirectoryOutput DirectoryOutput::create(FileSystem& files, const std::string& directory, bool overwrite,
+                                        bool with_manifest) {
+  check(files, directory, overwrite);
+  files.make_directories(directory);
+  const std::string place = files.resolve(directory);
+  std::vector<AtomicOutput> outputs;
+  outputs.push_back(AtomicOutput::create(files, join(place, kMetadataName), 0, overwrite, true));
+  const std::string manifest = join(place, kManifestName);
+  // without its metadata it describes nothing, and nobody is saving now
+  if (!overwrite && files.status(manifest, false)) files.unlink(manifest);
+  if (with_manifest) outputs.push_back(AtomicOutput::create(files, manifest, 0, overwrite, true));
+  return {files, place, AtomicOutputs(files, overwrite, std::move(outputs)), overwrite};
+}
+
+void DirectoryOutput::check(FileSystem& files, const std::string& directory, bool overwrite) {
+  const auto status = files.status(directory);
+  if (!status) return;
+  if (status->type != FileType::directory)
+    fail(ErrorKind::already_exists, "{}: is there and is no directory", directory);
+  if (!overwrite && files.status(join(directory, kMetadataName), false)) {
+    throw Error(ErrorKind::already_exists, directory + ": a checkpoint is there already",
+                "overwrite it, or save elsewhere");
+  }
+}
+
+DirectoryOutput::DirectoryOutput(FileSystem& files, std::string directory, AtomicOutputs outputs,
+                                 bool overwrite)
+    : files_(&files), directory_(std::move(directory)), outputs_(std::move(outputs)), overwrite_(overwrite) {
+  for (const std::string& name : files.list(directory_)) {
+    const auto numbers = shard_numbers(name);
+    if (!numbers) continue;
+    old_shards_.push_back(name);
+    if (numbers->index == std::numeric_limits<std::uint32_t>::max())
+      fail(ErrorKind::already_exists, "{}: no higher number is left", path(name));
+    first_index_ = std::max(first_index_, numbers->index + 1);
+  }
+}
+
+DirectoryOutput::DirectoryOutput(DirectoryOutput&& other) noexcept
+    : files_(std::exchange(other.files_, nullptr)),
+      directory_(std::move(other.directory_)),
+      outputs_(std::move(other.outputs_)),
+      overwrite_(other.overwrite_),
+      published_(other.published_),
+      old_shards_(std::move(other.old_shards_)),
+      first_index_(other.first_index_) {}
+
+DirectoryOutput::~DirectoryOutput() {
+  if (files_ == nullptr || published_) return;
+  try {
+    remove_new_shards();
+  } catch (const Error&) {  // orphans: nothing refers to them
+  }
+}
+
+std::string DirectoryOutput::path(std::string_view name) const { return join(directory_, name); }
+
+void DirectoryOutput::publish(const Write& metadata, const Write& manifest, bool sync,
+                              std::vector<std::string>& warnings) {
+  write(0, metadata);
+  if (outputs_.size() > 1) write(1, manifest);
+  if (sync) files_->sync_directory(directory_);  // the names of the shards, before anything speaks of them
+  try {
+    outputs_.publish(sync);
+  } catch (const Error&) {
+    published_ = outputs_[0].is_shown();
+    throw;
+  }
+  published_ = true;
+  remove_old(warnings);
+}
+
+void DirectoryOutput::write(std::size_t output, const Write& write) const {
+  const auto file = files_->open_write(outputs_[output].temporary_path());
+  write(*file);
+  file->close();
+}
+
+void DirectoryOutput::remove_new_shards() const {
+  for (const std::string& name : files_->list(directory_)) {
+    const auto numbers = shard_numbers(name);
+    if (numbers && numbers->index >= first_index_) files_->unlink(path(name));
+  }
+}
+
+void DirectoryOutput::remove_old(std::vector<std::string>& warnings) const {
+  std::vector<std::string> names = overwrite_ ? old_shards_ : std::vector<std::string>{};
+  if (outputs_.size() == 1 && files_->status(path(kManifestName), false)) names.emplace_back(kManifestName);
+  for (const std::string& name : names) {
+    try {
+      files_->unlink(path(name));
+    } catch (const Error& error) {
+      warnings.push_back(
+          fmt::format("{}: what belonged to the old checkpoint stays: {}", path(name), error.message()));
+    }
+  }
+  if (!overwrite_ && !old_shards_.empty()) {
+    warnings.push_back(fmt::format("{}: {} shard files that were there before belong to no checkpoint",
+                                   directory_, old_shards_.size()));
+  }
+}
+
+}  // namespace cairn::dcp

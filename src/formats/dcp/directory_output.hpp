@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A DCP directory that becomes a checkpoint at once, by the renaming of its `.metadata` (docs/publishing.md).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cairn/storage.hpp"
+#include "storage/atomic_outputs.hpp"
+
+namespace cairn::dcp {
+
+inline constexpr std::string_view kMetadataName = ".metadata";
+inline constexpr std::string_view kManifestName = "cairn.manifest";
+
+/// `__{rank}_{index}.distcp`, as torch's FileSystemWriter names its files.
+std::string shard_name(int rank, std::uint32_t index);
+struct ShardNumbers {
+  int rank;
+  std::uint32_t index;
+};
+/// nullopt for other names.
+std::optional<ShardNumbers> shard_numbers(std::string_view name);
+
+/// Held by the coordinator alone, from before the first shard is made until the checkpoint is published.
+/// Local.
+///
+/// Shards are new files under their final names, which nothing refers to until then: shard_name(rank,
+/// first_index() + i), made by FileSystem::create_exclusive, synced and closed by whoever writes them.
+class DirectoryOutput {
+ public:
+  /// Makes the directory where it is missing and takes its lock: that of the temporary of `.metadata`. What a
+  /// killed save left there goes: its temporaries now, its shards, which are nobody's, with `overwrite` when
+  /// the new checkpoint is published. Throws already_exists when there is a checkpoint and not `overwrite`,
+  /// and when a living process is saving there.
+  static DirectoryOutput create(FileSystem& files, const std::string& directory, bool overwrite,
+                                bool with_manifest);
+  /// Throws what create() would find in the way, and makes nothing.
+  static void check(FileSystem& files, const std::string& directory, bool overwrite);
+  DirectoryOutput(DirectoryOutput&& other) noexcept;
+  DirectoryOutput& operator=(DirectoryOutput&&) = delete;
+  /// Without publish() the new shards are removed, and the temporaries. Failures to remove are ignored.
+  ~DirectoryOutput();
+
+  /// Absolute, links resolved.
+  const std::string& directory() const { return directory_; }
+  /// Above those of all shards that are there.
+  std::uint32_t first_index() const { return first_index_; }
+
+  using Write = std::function<void(File&)>;
+  /// All shards are there, closed, and with `sync` durable. Writes `.metadata` and, if it is wanted, the
+  /// manifest, and publishes both; then the files of the checkpoint that was there before go. Throws with
+  /// nothing published, but where is_published() says otherwise: then only making the names durable failed.
+  /// What cannot be removed afterwards is a warning.
+  void publish(const Write& metadata, const Write& manifest, bool sync, std::vector<std::string>& warnings);
+  bool is_published() const { return published_; }
+
+ private:
+  DirectoryOutput(FileSystem& files, std::string directory, AtomicOutputs outputs, bool overwrite);
+  std::string path(std::string_view name) const;
+  void write(std::size_t output, const Write& write) const;
+  void remove_new_shards() const;
+  void remove_old(std::vector<std::string>& warnings) const;
+
+  FileSystem* files_;  // null: moved from
+  std::string directory_;
+  AtomicOutputs outputs_;  // .metadata, then the manifest
+  bool overwrite_, published_ = false;
+  std::vector<std::string> old_shards_;
+  std::uint32_t first_index_ = 0;
+};
+
+}  // namespace cairn::dcp
