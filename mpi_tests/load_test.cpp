@@ -6,7 +6,9 @@
 
 #include <cerrno>
 
+#include "cairn/save.hpp"
 #include "failure_of.hpp"
+#include "iota_state.hpp"
 #include "load_fixture.hpp"
 #include "shared_directory.hpp"
 #include "storage/fault.hpp"
@@ -73,6 +75,35 @@ TEST(Load, AnyLayoutOnAnyNumberOfRanksLoadsIntoAnyOther) {
       target.expect_iota();
       expect_objects(target.state());
     }
+  }
+}
+
+// The other verb's directories, columns where there were rows.
+TEST(Load, WhatSaveWroteLoadsOnAnyNumberOfRanks) {
+  const SharedDirectory saved([](const TempDir&) {});
+  const auto fill = [](IotaState& state, int ranks, std::size_t dim, bool filled) {
+    state.add("w", DType::float32, TensorLayout::sharded({301, 203}, dim, ranks), 1, filled);
+    state.add("b", DType::bfloat16, TensorLayout::replicated({5000}, ranks), 2, filled, Order::reversed_dims);
+    state.add("scalar", DType::int64, TensorLayout::replicated({}, ranks), 3, filled);
+    state.live.add_object("step", filled ? 7 : 0);
+    state.live.add_rank_object("loader", filled ? state.live.description().rank() : -1);
+  };
+  SaveOptions save_options;
+  save_options.sync = false;
+  IotaState before(world().rank());
+  fill(before, world().size(), 0, true);
+  save(world(), posix_file_system(), before.live, saved.path() + "/ckpt", save_options);
+  for (int to = 1; to <= world().size(); ++to) {
+    const auto comm = first_ranks(to);
+    IotaState after(comm->rank());
+    fill(after, comm->size(), 1, false);
+    LoadOptions options;
+    options.rank_entries = RankEntryPolicy::keep;
+    const LoadReport report = load(*comm, posix_file_system(), saved.path() + "/ckpt", after.live, options);
+    for (std::uint64_t entry = 0; entry < 3; ++entry) EXPECT_EQ(after.wrong_bytes(entry, entry + 1), 0u);
+    EXPECT_EQ(after.live.object(3), Object(7));
+    EXPECT_EQ(after.live.object(4), Object(comm->rank()));
+    EXPECT_EQ(report.dropped.size(), static_cast<std::size_t>(world().size() - comm->size()));
   }
 }
 
