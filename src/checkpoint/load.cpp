@@ -29,7 +29,7 @@ namespace cairn {
 namespace {
 
 constexpr int kRoot = 0;
-constexpr std::chrono::milliseconds kExchangeInterval(1);
+constexpr std::chrono::milliseconds kExchangeInterval(1), kIdleInterval(250);
 
 using Clock = std::chrono::steady_clock;
 
@@ -70,7 +70,9 @@ class Load {
  public:
   Load(Communicator& comm, FileSystem& files, const std::string& path, const LoadOptions& options)
       : comm_(comm),
-        files_(files, comm.size() > 1 ? options.visibility_timeout_s : 0),
+        files_(files),
+        timeout_s_(comm.size() > 1 ? options.visibility_timeout_s : 0),
+        shards_(files, timeout_s_),
         path_(path),
         options_(options) {}
 
@@ -80,14 +82,13 @@ class Load {
     comm_.broadcast(common, kRoot);
     on_all_ranks("checking the options", comm_, [&] { check_options(common); });
     const Bytes message = on_root("reading the metadata", comm_, kRoot, [&] {
-      const double timeout_s = comm_.size() > 1 ? options_.visibility_timeout_s : 0;
-      OpenedSource opened = open_load_source(files_, path_, timeout_s);
+      OpenedSource opened = open_load_source(files_, shards_, path_, timeout_s_);
       source_ = std::move(opened.source);
       report_.warnings = std::move(opened.notes);
       return comm_.size() > 1 ? source_->encode() : Bytes();
     });
     on_all_ranks("reading the metadata", comm_, [&] {
-      if (!is_root()) source_ = decode_load_source(files_, message);
+      if (!is_root()) source_ = decode_load_source(shards_, message);
     });
   }
 
@@ -251,7 +252,8 @@ class Load {
       }
     };
     run_workers(
-        threads_, [&job](const std::atomic<bool>& stop) { job.work(stop); }, poll, kExchangeInterval);
+        threads_, [&job](const std::atomic<bool>& stop) { job.work(stop); }, poll,
+        exchange_ ? kExchangeInterval : kIdleInterval);
     check_ = job.take_check();
     check_.compare(catalog());
   }
@@ -309,7 +311,9 @@ class Load {
 
   const Clock::time_point begin_ = Clock::now();
   Communicator& comm_;
-  LateFileSystem files_;
+  FileSystem& files_;
+  const double timeout_s_;  // a world of one does not wait
+  LateFileSystem shards_;
   const std::string& path_;
   const LoadOptions& options_;
   int threads_ = 1;

@@ -62,7 +62,8 @@ void check_structure(FileSystem& files, const std::string& directory, const Cata
 
 }  // namespace
 
-OpenedSource open_load_source(FileSystem& files, const std::string& path, double timeout_s) {
+OpenedSource open_load_source(FileSystem& files, FileSystem& shards, const std::string& path,
+                              double timeout_s) {
   Located located = locate_checkpoint(files, path);
   FaultList faults;
   auto metadata = dcp::decode_metadata_file(files, located.path, faults);
@@ -72,14 +73,14 @@ OpenedSource open_load_source(FileSystem& files, const std::string& path, double
   if (!located.note.empty()) opened.notes.push_back(std::move(located.note));
   opened.notes.insert(opened.notes.end(), metadata.notes.begin(), metadata.notes.end());
   opened.source =
-      std::make_unique<DcpLoadSource>(files, std::move(located.path), std::move(metadata.catalog));
+      std::make_unique<DcpLoadSource>(shards, std::move(located.path), std::move(metadata.catalog));
   return opened;
 }
 
-std::unique_ptr<LoadSource> decode_load_source(FileSystem& files, std::span<const std::byte> encoded) {
+std::unique_ptr<LoadSource> decode_load_source(FileSystem& shards, std::span<const std::byte> encoded) {
   ByteReader in(encoded, "source of a load");
   std::string directory(in.counted_text());
-  return std::make_unique<DcpLoadSource>(files, std::move(directory),
+  return std::make_unique<DcpLoadSource>(shards, std::move(directory),
                                          Catalog::decode(in.bytes(in.remaining())));
 }
 

@@ -32,11 +32,12 @@ struct OpenedSource {
 };
 
 /// The coordinator: finds the checkpoint at `path` (formats/layouts), reads its catalogue and checks it.
-/// Shards that are missing or too short may come late, for so many seconds. Throws as locate_checkpoint, and
-/// corrupt with the faults found. `files` outlives the source.
-OpenedSource open_load_source(FileSystem& files, const std::string& path, double timeout_s);
+/// Shards that are missing or too short may come late, for so many seconds; they are read through `shards`.
+/// Throws as locate_checkpoint, and corrupt with the faults found. `shards` outlives the source.
+OpenedSource open_load_source(FileSystem& files, FileSystem& shards, const std::string& path,
+                              double timeout_s);
 
-/// Another rank: from what encode() gave. `files` outlives the source.
-std::unique_ptr<LoadSource> decode_load_source(FileSystem& files, std::span<const std::byte> encoded);
+/// Another rank: from what encode() gave. `shards` outlives the source.
+std::unique_ptr<LoadSource> decode_load_source(FileSystem& shards, std::span<const std::byte> encoded);
 
 }  // namespace cairn
