@@ -62,7 +62,7 @@ def by_torch(folder):
     for name, entry in metadata.state_dict_metadata.items():
         is_tensor = isinstance(entry, TensorStorageMetadata)
         state[name] = torch.empty(entry.size, dtype=entry.properties.dtype) if is_tensor else None
-    dcp.load(state, storage_reader=FileSystemReader(folder), planner=dcp.DefaultLoadPlanner(flatten_state_dict=False), no_dist=True)
+    dcp.load(state, storage_reader=FileSystemReader(folder), planner=dcp.DefaultLoadPlanner(flatten_state_dict=False, flatten_sharded_tensors=False), no_dist=True)
     tensors = [(n, state[n]) for n, e in metadata.state_dict_metadata.items() if isinstance(e, TensorStorageMetadata)]
     names = {n for n, _ in tensors}
     return tensors, {n: v for n, v in state.items() if n not in names}
