@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -247,6 +248,11 @@ struct RankEntryOutcome {
   };
   std::vector<Lack> lacks;
 };
+
+/// The name of an entry of a single rank with `*` for the rank's number; empty for other names.
+std::string rank_entry_kind(std::string_view name);
+/// That number.
+std::optional<std::int64_t> rank_of_entry(std::string_view name);
 
 /// Looks for names with a component that ends in "rank_" and a number ("rank_0", "dp_rank_3"; the first such
 /// component counts), and decides what becomes of them. With equal numbers of ranks all are loaded, and

@@ -7,14 +7,10 @@
 #include "base/text.hpp"
 
 namespace cairn {
-namespace {
-
-const TensorInfo& tensor_of(const Catalog& catalog, std::uint64_t chunk) {
+const TensorInfo& tensor_of_chunk(const Catalog& catalog, std::uint64_t chunk) {
   const auto after = std::ranges::upper_bound(catalog.tensors(), chunk, {}, &TensorInfo::first_chunk);
   return *(after - 1);  // tensors without chunks share first_chunk with the next one, which comes last
 }
-
-}  // namespace
 
 void compare_storage(const Catalog& catalog, const TensorInfo& tensor, std::uint64_t chunk,
                      const ChunkPlace& place, std::uint32_t found) {
@@ -29,7 +25,7 @@ std::vector<CrcPiece> compare_storages(Source& source, std::vector<CrcPiece> pie
                                        std::uint64_t& verified_bytes) {
   std::vector<CrcPiece> rest;
   for (const CrcPiece& piece : join_pieces(std::move(pieces))) {
-    const TensorInfo& tensor = tensor_of(source.catalog(), piece.of);
+    const TensorInfo& tensor = tensor_of_chunk(source.catalog(), piece.of);
     const auto place = piece.begin == 0 ? source.locate(tensor, piece.of) : nullptr;
     if (!place || place->storage_bytes != piece.bytes) {
       rest.push_back(piece);

@@ -10,6 +10,9 @@
 
 namespace cairn {
 
+/// The tensor that a chunk belongs to.
+const TensorInfo& tensor_of_chunk(const Catalog& catalog, std::uint64_t chunk);
+
 /// Throws corrupt, naming tensor, chunk, file and offset, when the chunk's storage has another CRC than
 /// `found`.
 void compare_storage(const Catalog& catalog, const TensorInfo& tensor, std::uint64_t chunk,

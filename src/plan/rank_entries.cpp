@@ -44,6 +44,16 @@ std::optional<RankName> rank_name(std::string_view name) {
 
 }  // namespace
 
+std::string rank_entry_kind(std::string_view name) {
+  auto entry = rank_name(name);
+  return entry ? std::move(entry->pattern) : std::string();
+}
+
+std::optional<std::int64_t> rank_of_entry(std::string_view name) {
+  const auto entry = rank_name(name);
+  return entry ? std::optional(entry->rank) : std::nullopt;
+}
+
 RankEntryOutcome decide_rank_entries(std::span<const std::string_view> names, int saved_ranks, int ranks,
                                      RankEntryPolicy policy) {
   if (saved_ranks < 1 || ranks < 1)

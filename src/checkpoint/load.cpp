@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cairn/load.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+
+#include "base/byte_reader.hpp"
+#include "base/byte_writer.hpp"
+#include "base/fail.hpp"
+#include "base/text.hpp"
+#include "base/workers.hpp"
+#include "checkpoint/load_entries.hpp"
+#include "checkpoint/load_sharing.hpp"
+#include "checkpoint/load_source.hpp"
+#include "checkpoint/open_late.hpp"
+#include "checkpoint/process_memory.hpp"
+#include "engine/load_run.hpp"
+#include "engine/parcel_exchange.hpp"
+#include "engine/storage_check.hpp"
+#include "engine/transfer.hpp"
+#include "formats/dcp/item.hpp"
+#include "parallel/agree.hpp"
+#include "parallel/polling.hpp"
+#include "pickle/plain_object.hpp"
+#include "plan/names/glob.hpp"
+
+namespace cairn {
+namespace {
+
+constexpr int kRoot = 0;
+constexpr std::chrono::milliseconds kExchangeInterval(1), kIdleInterval(250);
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+void write_texts(ByteWriter& out, const std::vector<std::string>& texts) {
+  out.write<std::uint64_t>(texts.size());
+  for (const std::string& text : texts) out.counted_text(text);
+}
+
+// What has to be the same on all ranks.
+Bytes encode(const std::string& path, const LoadOptions& options) {
+  ByteWriter out;
+  out.counted_text(path);
+  out.write(std::uint8_t{options.plan.strict});
+  for (const auto* globs : {&options.plan.allow_missing, &options.plan.allow_unexpected, &options.plan.cast})
+    write_texts(out, *globs);
+  out.write(std::uint8_t{options.verify});
+  out.write(static_cast<std::uint8_t>(options.read_once));
+  out.write(static_cast<std::uint8_t>(options.rank_entries));
+  return out.take();
+}
+
+Object object_of(std::span<const std::byte> item, std::string_view name) {
+  const zip::ReadAt read_at = [item](std::uint64_t at, std::span<std::byte> into) {
+    std::ranges::copy(item.subspan(at, into.size()), into.begin());
+  };
+  pickle::Arena arena;
+  const auto value =
+      dcp::ObjectItem(read_at, item.size(), fmt::format("'{}'", escape_name(name))).read(arena);
+  auto object = pickle::to_object(arena, value, item.size());
+  return object ? std::move(*object) : Object(Object::Stored{{item.begin(), item.end()}});
+}
+
+class Load {
+ public:
+  Load(Communicator& comm, FileSystem& files, const std::string& path, const LoadOptions& options)
+      : comm_(comm),
+        files_(files),
+        timeout_s_(comm.size() > 1 ? options.visibility_timeout_s : 0),
+        shards_(files, timeout_s_),
+        path_(path),
+        options_(options) {}
+
+  /// Collective. After it the catalogue is there.
+  void open() {
+    Bytes common = is_root() ? encode(path_, options_) : Bytes();
+    comm_.broadcast(common, kRoot);
+    on_all_ranks("checking the options", comm_, [&] { check_options(common); });
+    const Bytes message = on_root("reading the metadata", comm_, kRoot, [&] {
+      OpenedSource opened = open_load_source(files_, shards_, path_, timeout_s_);
+      source_ = std::move(opened.source);
+      report_.warnings = std::move(opened.notes);
+      return comm_.size() > 1 ? source_->encode() : Bytes();
+    });
+    on_all_ranks("reading the metadata", comm_, [&] {
+      if (!is_root()) source_ = decode_load_source(shards_, message);
+    });
+  }
+
+  const Catalog& catalog() const { return source_->chunks().catalog(); }
+
+  /// Collective. Fills the state. With `everything` its names are the checkpoint's, whatever they say of
+  /// ranks.
+  LoadReport fill(LiveState& state, bool everything) {
+    decide(state, everything);
+    share(state);
+    report_.plan_s = seconds_since(begin_);
+    read_objects();
+    read_tensors(state);
+    LoadReport report = finish();
+    for (auto& [entry, object] : objects_) state.set_object(entry, std::move(object));
+    return report;
+  }
+
+ private:
+  bool is_root() const { return comm_.rank() == kRoot; }
+
+  void check_options(const Bytes& common) {
+    if (encode(path_, options_) != common)
+      fail(ErrorKind::invalid_argument, "path and options of a load differ between ranks");
+    threads_ = options_.threads > 0 ? options_.threads : default_threads(comm_.ranks_on_node());
+    const std::uint64_t exchange =
+        comm_.size() > 1 && options_.read_once != ReadOnce::off ? 2 * kParcelsInFlight * kLoadPieceBytes : 0;
+    if (options_.max_memory < exchange + kLoadBytesPerThread) {
+      fail(ErrorKind::invalid_argument, "a memory cap of {} bytes is too small: {} expected at least",
+           options_.max_memory, exchange + kLoadBytesPerThread);
+    }
+    const auto room = (options_.max_memory - exchange) / kLoadBytesPerThread;
+    threads_ = static_cast<int>(std::min<std::uint64_t>(static_cast<std::uint64_t>(threads_), room));
+  }
+
+  // --- who reads what
+  // ---------------------------------------------------------------------------------------
+  void decide(const LiveState& state, bool everything) {
+    RankFindings mine;
+    on_all_ranks("planning", comm_, [&] {
+      if (state.description().rank() != comm_.rank()) {
+        fail(ErrorKind::invalid_argument, "a state made for rank {} on rank {}", state.description().rank(),
+             comm_.rank());
+      }
+      plan_ = plan_load(catalog(), state.description(), options_.plan);
+      mine = find_out(state.description(), plan_);
+      if (everything) mine.rank_entry_kinds.clear();
+    });
+    const auto findings = comm_.gather(mine.encode(), kRoot);
+    const Bytes decided = on_root("comparing state and checkpoint", comm_, kRoot, [&] {
+      std::vector<RankFindings> ranks;
+      for (const Bytes& one : findings) ranks.push_back(RankFindings::decode(one));
+      return decide_load(catalog(), std::move(ranks), options_, source_->has_objects_everywhere()).encode();
+    });
+    on_all_ranks("comparing state and checkpoint", comm_, [&] {
+      decision_ = LoadDecision::decode(decided);
+      select_items();
+    });
+  }
+
+  // Without what belonged to single ranks and is dropped.
+  void select_items() {
+    std::vector<bool> tensor_dropped(catalog().tensors().size()), object_dropped(catalog().objects().size());
+    for (std::size_t i = 0; i < decision_.is_dropped.size(); ++i) {
+      const Entry& entry = catalog().entries()[i];
+      (entry.is_tensor ? tensor_dropped : object_dropped)[entry.index] = decision_.is_dropped[i];
+    }
+    for (const ReadItem& item : plan_.items()) {
+      if (!tensor_dropped[item.tensor]) items_.push_back(item);
+    }
+    for (const ObjectRead& read : plan_.objects()) {
+      if (!object_dropped[read.object]) object_reads_.push_back(read);
+    }
+  }
+
+  // What several ranks want alike is read by one of them.
+  void share(const LiveState& state) {
+    if (comm_.size() == 1 || options_.read_once == ReadOnce::off) return;
+    Bytes mine;
+    on_all_ranks("planning", comm_, [&] { mine = encode_wanted_boxes(state.description(), items_); });
+    const auto wanted = comm_.gather(mine, kRoot);
+    const Bytes shared = on_root("planning", comm_, kRoot,
+                                 [&] { return encode(find_shared_boxes(wanted, options_.read_once)); });
+    if (shared.empty()) return;
+    exchange_comm_ = comm_.duplicate();
+    on_all_ranks("planning", comm_, [&] {
+      shared_.emplace(state, items_, decode_groups(shared));
+      exchange_.emplace(*exchange_comm_, shared_->take_parcels());
+      LoadPlanOptions options = options_.plan;
+      options.strict = false;
+      plan_ = plan_load(catalog(), shared_->wanted(), options);
+      items_.assign(plan_.items().begin(), plan_.items().end());
+    });
+  }
+
+  // --- objects
+  // ----------------------------------------------------------------------------------------------
+  void read_objects() {
+    const Bytes common = on_root("reading the objects", comm_, kRoot, [&] {
+      ByteWriter out;
+      for (const std::uint32_t object : decision_.common_objects)
+        out.counted_text(as_text(source_->object_item(catalog().objects()[object])));
+      return out.take();
+    });
+    on_all_ranks("reading the objects", comm_, [&] {
+      ByteReader in(common, "objects");
+      std::vector<std::span<const std::byte>> items(catalog().objects().size());
+      for (const std::uint32_t object : decision_.common_objects) items[object] = as_bytes(in.counted_text());
+      for (const ObjectRead& read : object_reads_) {
+        const ObjectInfo& info = catalog().objects()[read.object];
+        const Bytes own = items[read.object].empty() ? source_->object_item(info) : Bytes();
+        objects_.emplace_back(read.entry,
+                              object_of(own.empty() ? items[read.object] : own, catalog().name(info)));
+      }
+    });
+  }
+
+  // --- tensors
+  // ----------------------------------------------------------------------------------------------
+  void read_tensors(LiveState& state) {
+    on_all_ranks("reading", comm_, [&] {
+      if (shared_)
+        read_and_exchange();
+      else
+        run(LoadRun(source_->chunks(), plan_, items_, state.description(),
+                    [&](std::uint32_t entry, std::uint32_t box) -> const TensorView& {
+                      return state.view(entry, box);
+                    },
+                    {options_.verify, {}}));
+    });
+    if (!exchange_) return;
+    on_all_ranks("exchanging what was read", comm_, [&] { exchange_->throw_if_any(); });
+  }
+
+  // Whatever happens here, the others get their messages.
+  void read_and_exchange() {
+    std::exception_ptr failure;
+    try {
+      std::vector<std::atomic<std::size_t>> left(exchange_->parcels().size());
+      for (std::size_t i = 0; i < left.size(); ++i) left[i] = shared_->boxes_of(i);
+      const auto done = [&](std::uint32_t entry, std::uint32_t box) {
+        const auto parcel = shared_->parcel_of(entry, box);
+        if (parcel && --left[*parcel] == 0) exchange_->complete(*parcel);
+      };
+      run(LoadRun(source_->chunks(), plan_, items_, shared_->wanted(),
+                  [&](std::uint32_t entry, std::uint32_t box) -> const TensorView& {
+                    return shared_->view(entry, box);
+                  },
+                  {options_.verify, done}));
+    } catch (...) {
+      failure = std::current_exception();
+      exchange_->give_up();
+    }
+    exchange_->finish();
+    if (failure) std::rethrow_exception(failure);
+  }
+
+  void run(LoadRun&& job) {
+    const auto poll = [this] {
+      while (exchange_ && exchange_->advance()) {
+      }
+    };
+    run_workers(
+        threads_, [&job](const std::atomic<bool>& stop) { job.work(stop); }, poll,
+        exchange_ ? kExchangeInterval : kIdleInterval);
+    check_ = job.take_check();
+    check_.compare(catalog());
+  }
+
+  // --- the end
+  // ----------------------------------------------------------------------------------------------
+  LoadReport finish() {
+    ByteWriter out;
+    out.write(source_->chunks().read_bytes());
+    out.write(exchange_ ? exchange_->received_bytes() : std::uint64_t{0});
+    out.write(peak_rss_bytes());
+    out.append(check_.encode());
+    const auto shares = comm_.gather(out.view(), kRoot);
+    const Bytes message = on_root("comparing checksums", comm_, kRoot, [&] { return sum_up(shares); });
+    return decode_report(message);
+  }
+
+  Bytes sum_up(const std::vector<Bytes>& shares) {
+    StorageCheck check;
+    for (const Bytes& share : shares) {
+      ByteReader in(share, "share of a load");
+      report_.read_bytes += in.read<std::uint64_t>();
+      report_.received_bytes += in.read<std::uint64_t>();
+      report_.peak_rss_bytes = std::max(report_.peak_rss_bytes, in.read<std::uint64_t>());
+      check.add(StorageCheck::decode(in.bytes(in.remaining())));
+    }
+    check.compare(catalog());
+    report_.verified_bytes = check.verified_bytes();
+    report_.warnings.insert(report_.warnings.end(), decision_.warnings.begin(), decision_.warnings.end());
+    ByteWriter out;
+    for (const std::uint64_t number :
+         {report_.read_bytes, report_.received_bytes, report_.verified_bytes, report_.peak_rss_bytes})
+      out.write(number);
+    out.write(report_.plan_s);
+    out.write(seconds_since(begin_));
+    write_texts(out, report_.warnings);
+    return out.take();
+  }
+
+  LoadReport decode_report(const Bytes& message) const {
+    ByteReader in(message, "report of a load");
+    LoadReport report;
+    for (std::uint64_t* number :
+         {&report.read_bytes, &report.received_bytes, &report.verified_bytes, &report.peak_rss_bytes})
+      *number = in.read<std::uint64_t>();
+    report.plan_s = in.read<double>();
+    report.seconds = in.read<double>();
+    for (auto count = in.read<std::uint64_t>(); count > 0; --count)
+      report.warnings.emplace_back(in.counted_text());
+    report.missing = decision_.missing;
+    report.unexpected = decision_.unexpected;
+    report.dropped = decision_.dropped;
+    return report;
+  }
+
+  const Clock::time_point begin_ = Clock::now();
+  Communicator& comm_;
+  FileSystem& files_;
+  const double timeout_s_;  // a world of one does not wait
+  LateFileSystem shards_;
+  const std::string& path_;
+  const LoadOptions& options_;
+  int threads_ = 1;
+  std::unique_ptr<LoadSource> source_;
+  LoadReport report_;  // rank 0's
+  LoadDecision decision_;
+  LoadPlan plan_;
+  std::vector<ReadItem> items_;  // of plan_
+  std::vector<ObjectRead> object_reads_;
+  std::vector<std::pair<std::uint32_t, Object>> objects_;  // read, by entry of the state
+  std::unique_ptr<Communicator> exchange_comm_;
+  std::optional<SharedLoad> shared_;
+  std::optional<ParcelExchange> exchange_;
+  StorageCheck check_;
+};
+
+// --- everything, without a state
+// ----------------------------------------------------------------------------
+
+std::vector<Glob> globs_that_match(const Catalog& catalog, const std::vector<std::string>& select) {
+  std::vector<Glob> globs;
+  for (const std::string& pattern : select) {
+    const Glob& glob = globs.emplace_back(pattern);
+    if (std::ranges::none_of(catalog.entries(),
+                             [&](const Entry& entry) { return glob.matches(catalog.name(entry)); }))
+      fail(ErrorKind::not_found, "nothing in the checkpoint matches '{}'", escape_name(pattern));
+  }
+  return globs;
+}
+
+// The state that a checkpoint makes.
+class WholeState {
+ public:
+  WholeState(const Catalog& catalog, const std::vector<std::string>& select, int rank, int ranks)
+      : state_(rank) {
+    const auto globs = globs_that_match(catalog, select);
+    for (const Entry& entry : catalog.entries()) {
+      const std::string_view name = catalog.name(entry);
+      if (!globs.empty() && std::ranges::none_of(globs, [&](const Glob& glob) { return glob.matches(name); }))
+        continue;
+      if (entry.is_tensor)
+        add(catalog, catalog.tensors()[entry.index], ranks);
+      else
+        add_object(name);
+    }
+  }
+
+  LiveState& state() { return state_; }
+  LoadedState take(LoadReport report) {
+    LoadedState out;
+    out.tensors = std::move(tensors_);
+    for (const std::size_t entry : objects_)
+      out.objects.emplace_back(state_.description().name(entry), state_.object(entry));
+    out.report = std::move(report);
+    return out;
+  }
+
+ private:
+  void add(const Catalog& catalog, const TensorInfo& tensor, int ranks) {
+    const auto shape = catalog.shape(tensor);
+    LoadedTensor& made = tensors_.emplace_back();
+    made.name = catalog.name(tensor);
+    made.dtype = tensor.dtype;
+    made.shape.assign(shape.begin(), shape.end());
+    made.bytes.resize(catalog.byte_count(tensor));
+    state_.add_tensor(made.name, TensorLayout::replicated(made.shape, ranks),
+                      TensorView::contiguous(made.dtype, made.shape, made.bytes.data()));
+  }
+  void add_object(std::string_view name) {
+    objects_.push_back(state_.size());
+    state_.add_object(name, {});
+  }
+
+  LiveState state_;
+  std::vector<LoadedTensor> tensors_;
+  std::vector<std::size_t> objects_;
+};
+
+}  // namespace
+
+LoadReport load(Communicator& comm, FileSystem& files, const std::string& path, LiveState& state,
+                const LoadOptions& options) {
+  Load job(comm, files, path, options);
+  job.open();
+  return job.fill(state, false);
+}
+
+LoadedState load_all(Communicator& comm, FileSystem& files, const std::string& path,
+                     const std::vector<std::string>& select, const LoadOptions& options) {
+  LoadOptions lenient = options;
+  lenient.plan.strict = false;
+  Load job(comm, files, path, lenient);
+  job.open();
+  std::optional<WholeState> whole;
+  on_all_ranks("making room", comm, [&] { whole.emplace(job.catalog(), select, comm.rank(), comm.size()); });
+  LoadReport report = job.fill(whole->state(), true);
+  report.unexpected.clear();  // what was not selected
+  return whole->take(std::move(report));
+}
+
+}  // namespace cairn

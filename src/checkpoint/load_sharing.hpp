@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Boxes that several ranks want alike: who reads what of them, and who gets it from whom. Pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/byte_writer.hpp"
+#include "cairn/live_state.hpp"
+#include "cairn/load.hpp"
+#include "cairn/plan.hpp"
+#include "engine/parcel_exchange.hpp"
+
+namespace cairn {
+
+/// Boxes that just these ranks want.
+struct SharedGroup {
+  std::vector<int> ranks;          ///< ascending, two at least
+  std::vector<Fingerprint> boxes;  ///< in the order in which they are read
+};
+
+/// What a rank tells the coordinator: the boxes that `items` fill, in their order.
+Bytes encode_wanted_boxes(const RankState& state, std::span<const ReadItem> items);
+
+/// The coordinator, from what all ranks told. Under `automatic` a group is left out when reading it once
+/// saves less than kLeastSaving.
+inline constexpr std::uint64_t kLeastSaving = 8 << 20;
+std::vector<SharedGroup> find_shared_boxes(std::span<const Bytes> wanted_by_rank, ReadOnce read_once);
+
+Bytes encode(std::span<const SharedGroup> groups);
+std::vector<SharedGroup> decode_groups(std::span<const std::byte> bytes);
+
+/// What one rank still reads itself, and the parcels that it sends and receives. Boxes are cut into parcels
+/// of about kLoadPieceBytes, small ones put together; the ranks of a group read them in turn, and send them
+/// on along a binary tree.
+class SharedLoad {
+ public:
+  SharedLoad(const LiveState& state, std::span<const ReadItem> items, std::span<const SharedGroup> groups);
+
+  /// To be planned and read instead of the state: tensors only.
+  const RankState& wanted() const { return wanted_; }
+  const TensorView& view(std::uint32_t entry, std::uint32_t box) const {
+    return boxes_[first_box_[entry] + box].view;
+  }
+  /// In the common order.
+  std::vector<Parcel> take_parcels() { return std::move(parcels_); }
+  /// The parcel that a box of wanted() is a part of, and of how many such boxes a parcel is made.
+  std::optional<std::size_t> parcel_of(std::uint32_t entry, std::uint32_t box) const;
+  std::size_t boxes_of(std::size_t parcel) const { return box_counts_[parcel]; }
+
+ private:
+  struct WantedBox {
+    std::uint32_t entry;  // of the state
+    Box box;
+    TensorView view;
+    std::size_t parcel;  // or kAlone
+  };
+  static constexpr std::size_t kAlone = ~std::size_t{0};
+
+  void add_group(const LiveState& state, const SharedGroup& group,
+                 std::span<const std::pair<std::uint32_t, std::uint32_t>> boxes);
+  void add_part(const LiveState& state, std::pair<std::uint32_t, std::uint32_t> box, const Box& piece);
+  void describe(const LiveState& state);
+
+  RankState wanted_;
+  std::vector<WantedBox> boxes_;
+  std::vector<std::size_t> first_box_;
+  std::vector<Parcel> parcels_;
+  std::vector<std::size_t> box_counts_;
+};
+
+}  // namespace cairn

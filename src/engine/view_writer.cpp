@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "engine/view_writer.hpp"
+
+#include "cairn/box.hpp"
+#include "engine/view_copy.hpp"
+#include "tensor/cast.hpp"
+#include "tensor/strided_copy.hpp"
+
+namespace cairn {
+namespace {
+
+std::vector<CopyDim> dims(std::span<const std::int64_t> sizes, std::span<const std::int64_t> source_strides,
+                          std::span<const std::int64_t> target_strides) {
+  std::vector<CopyDim> out;
+  out.reserve(sizes.size());
+  for (std::size_t d = 0; d < sizes.size(); ++d)
+    out.push_back({sizes[d], source_strides[d], target_strides[d]});
+  return out;
+}
+
+/// Gives each run of the view's memory, in row-major order.
+template <class Visit>
+void for_each_run(const TensorView& view, const Visit& visit) {
+  std::size_t inner = view.sizes.size();
+  std::int64_t run = 1;
+  while (inner > 0 && (view.sizes[inner - 1] == 1 || view.strides[inner - 1] == run))
+    run *= view.sizes[--inner];
+  const auto element_bytes = static_cast<std::int64_t>(element_size(view.dtype));
+  const auto go = [&](const auto& self, std::size_t d, std::byte* at) -> void {
+    if (d == inner) return visit(at, static_cast<std::uint64_t>(run * element_bytes));
+    for (std::int64_t i = 0; i < view.sizes[d]; ++i)
+      self(self, d + 1, at + i * view.strides[d] * element_bytes);
+  };
+  go(go, 0, view.data);
+}
+
+}  // namespace
+
+bool is_row_major(std::span<const std::int64_t> sizes, std::span<const std::int64_t> strides) {
+  std::int64_t expected = 1;  // strides of dimensions of one element say nothing
+  for (std::size_t d = sizes.size(); d-- > 0;) {
+    if (sizes[d] != 1 && strides[d] != expected) return false;
+    expected *= sizes[d];
+  }
+  return true;
+}
+
+void copy_out(const TensorView& view, std::byte* into) {
+  if (view.device == nullptr) return copy_elements(view, 0, {into, view.byte_count()});
+  for_each_run(view, [&](const std::byte* run, std::uint64_t bytes) {
+    view.device->copy_out(run, {into, bytes});
+    into += bytes;
+  });
+}
+
+void copy_in(const std::byte* from, const TensorView& view) {
+  if (view.device == nullptr) {
+    return strided_copy(view.data, from, dims(view.sizes, contiguous_strides(view.sizes), view.strides),
+                        element_size(view.dtype));
+  }
+  for_each_run(view, [&](std::byte* run, std::uint64_t bytes) {
+    view.device->copy_in({from, bytes}, run);
+    from += bytes;
+  });
+}
+
+void ViewWriter::put(const TensorView& view, const std::byte* source, std::span<const std::int64_t> strides,
+                     DType from) {
+  if (view.device == nullptr && from == view.dtype)
+    return strided_copy(view.data, source, dims(view.sizes, strides, view.strides), element_size(from));
+  const auto elements = static_cast<std::uint64_t>(element_count(view.sizes));
+  if (!is_row_major(view.sizes, strides)) {
+    packed_.resize(elements * element_size(from));
+    strided_copy(packed_.data(), source, dims(view.sizes, strides, contiguous_strides(view.sizes)),
+                 element_size(from));
+    source = packed_.data();
+  }
+  if (from != view.dtype) {
+    cast_.resize(view.byte_count());
+    cast(cast_, view.dtype, {source, elements * element_size(from)}, from);
+    source = cast_.data();
+  }
+  copy_in(source, view);
+}
+
+}  // namespace cairn

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Directories that torch wrote, loaded by Cairn on other numbers of ranks (mpi_tests/load_job.cpp).
+
+    run_load.py --program LOAD_JOB --env ENV.SH --golden DIR [--only NAME …]
+
+Every golden directory, and a model and its optimizer under FSDP2 on 4 ranks of gloo, come as rows, columns and replicas: each rank's
+bytes are those that torch reads from the same directory, and each object is equal to torch's.
+"""
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+import torch  # noqa: E402
+import torch.distributed.checkpoint as dcp  # noqa: E402
+import torch.multiprocessing as multiprocessing  # noqa: E402
+from torch.distributed.checkpoint import FileSystemReader  # noqa: E402
+from torch.distributed.checkpoint.metadata import TensorStorageMetadata  # noqa: E402
+
+ROTATION = (2, 3, 1, 4, 8)
+LAYOUTS = ("rows", "columns", "replicated", "all")
+FSDP_RANKS = 4
+
+
+def save_fsdp(rank, directory):
+    import torch.distributed as dist
+    from torch.distributed.checkpoint.state_dict import get_state_dict
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{directory}.store", rank=rank, world_size=FSDP_RANKS)
+    torch.manual_seed(7)
+    layers = [torch.nn.Linear(50, 70), torch.nn.ReLU(), torch.nn.Linear(70, 9), torch.nn.LayerNorm(9)]
+    model = torch.nn.Sequential(*layers)
+    mesh = init_device_mesh("cpu", (FSDP_RANKS,))
+    for layer in (layers[0], layers[2]):
+        fully_shard(layer, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    for _ in range(2):
+        model(torch.randn(6, 50)).square().sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    weights, moments = get_state_dict(model, optimizer)
+    dcp.save({"model": weights, "optim": moments, "step": 2, f"loader.rank_{rank}": {"seen": 10 * rank}}, checkpoint_id=directory)
+    dist.destroy_process_group()
+
+
+def by_torch(folder):
+    """-> ([(name, tensor)] in the order of the metadata, {name: object})."""
+    metadata = FileSystemReader(folder).read_metadata()
+    state = {}
+    for name, entry in metadata.state_dict_metadata.items():
+        is_tensor = isinstance(entry, TensorStorageMetadata)
+        state[name] = torch.empty(entry.size, dtype=entry.properties.dtype) if is_tensor else None
+    dcp.load(state, storage_reader=FileSystemReader(folder), planner=dcp.DefaultLoadPlanner(flatten_state_dict=False, flatten_sharded_tensors=False), no_dist=True)
+    tensors = [(n, state[n]) for n, e in metadata.state_dict_metadata.items() if isinstance(e, TensorStorageMetadata)]
+    names = {n for n, _ in tensors}
+    return tensors, {n: v for n, v in state.items() if n not in names}
+
+
+def raw(tensor):
+    return tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes() if tensor.numel() else b""
+
+
+def local_part(tensor, layout, rank, ranks):
+    if layout in ("replicated", "all") or tensor.dim() == 0:
+        return tensor
+    dim = 1 if layout == "columns" and tensor.dim() > 1 else 0
+    step = -(-tensor.shape[dim] // ranks)
+    begin = min(rank * step, tensor.shape[dim])
+    return tensor.narrow(dim, begin, min(step, tensor.shape[dim] - begin))
+
+
+def equal(a, b):
+    if isinstance(a, torch.Tensor):
+        return isinstance(b, torch.Tensor) and a.dtype == b.dtype and raw(a) == raw(b)
+    if isinstance(a, dict):
+        return type(a) is type(b) and list(a) == list(b) and all(equal(a[key], b[key]) for key in a)
+    if isinstance(a, (list, tuple)):
+        return type(a) is type(b) and len(a) == len(b) and all(map(equal, a, b))
+    if type(a).__eq__ is object.__eq__:
+        return type(a) is type(b) and equal(vars(a), vars(b)) if hasattr(a, "__dict__") else type(a) is type(b)
+    return type(a) is type(b) and (repr(a) == repr(b) if isinstance(a, float) else bool((a == b) is True or repr(a) == repr(b)))
+
+
+class Suite:
+    def __init__(self, options):
+        self.options, self.failures = options, 0
+
+    def check(self, condition, text):
+        if not condition:
+            self.failures += 1
+            print(f"  FAILED {text}", flush=True)
+
+    def run(self, folder, layout, ranks):
+        where = f"{folder.name} as {layout} on {ranks}"
+        tensors, objects = self.expected
+        with tempfile.TemporaryDirectory(prefix="cairn-load-") as out:
+            command = [self.options.env, "mpirun", "-n", str(ranks), self.options.program, folder, out, layout]
+            done = subprocess.run(command, capture_output=True, timeout=300, stdin=subprocess.DEVNULL)
+            if done.returncode != 0:
+                return self.check(False, f"{where}: {done.stderr.decode(errors='replace')[:1500]}")
+            for rank in range(ranks):
+                self.compare_tensors(f"{where}, rank {rank}", tensors, layout, rank, ranks, (pathlib.Path(out) / f"{rank}.bin").read_bytes())
+            self.compare_objects(where, objects, pathlib.Path(out))
+
+    def compare_tensors(self, where, tensors, layout, rank, ranks, found):
+        at = 0
+        for name, tensor in tensors:
+            expected = raw(local_part(tensor, layout, rank, ranks))
+            self.check(found[at:at + len(expected)] == expected, f"{where}: {name!r}")
+            at += len(expected)
+        self.check(at == len(found), f"{where}: {len(found)} bytes, expected {at}")
+
+    def compare_objects(self, where, objects, out):
+        names = (out / "objects").read_bytes().decode().split("\n")[:-1]
+        self.check(sorted(names) == sorted(objects), f"{where}: objects {names}")
+        for i, name in enumerate(names):
+            found = torch.load(out / f"object.{i}", weights_only=False)
+            self.check(equal(objects[name], found), f"{where}: object {name!r} is {found!r}, expected {objects[name]!r}")
+
+    def run_case(self, folder, index):
+        self.expected = by_torch(folder)
+        for i, layout in enumerate(LAYOUTS):
+            self.run(folder, layout, ROTATION[(index + i) % len(ROTATION)])
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--program", required=True)
+    parser.add_argument("--env", required=True)
+    parser.add_argument("--golden", required=True, type=lambda p: pathlib.Path(p).resolve())
+    parser.add_argument("--only", nargs="*")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    suite = Suite(options)
+    names = [case["name"] for case in json.loads((options.golden / "manifest.json").read_text())
+             if all(ord(c) >= 32 for c in case["name"])]
+    with tempfile.TemporaryDirectory(prefix="cairn-fsdp-") as scratch:
+        fsdp = pathlib.Path(scratch) / "fsdp2"
+        multiprocessing.start_processes(save_fsdp, (str(fsdp),), nprocs=FSDP_RANKS, start_method="spawn")
+        for i, folder in enumerate([fsdp] + [options.golden / name for name in names]):
+            if options.only and folder.name not in options.only:
+                continue
+            before = suite.failures
+            suite.run_case(folder, i)
+            print(f"{'ok' if suite.failures == before else 'FAILED':6} {folder.name}", flush=True)
+    print(f"{suite.failures} failures")
+    return 1 if suite.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
