@@ -70,9 +70,7 @@ class Consolidation {
     try {
       return work(message);
     } catch (Error& error) {
-      if (options_.resume)
-        error.add_hint(
-            "what is written is kept: the same command goes on, --overwrite without --resume discards it");
+      if (options_.resume) error.add_hint(settle_failed(error));
       throw;
     }
   }
@@ -96,6 +94,18 @@ class Consolidation {
   }
 
  private:
+  // Bytes that are not what their CRC says may have been read by an earlier run, and be in what it wrote: a
+  // run that went on with them would fail for ever. Returns a hint.
+  std::string_view settle_failed(const Error& error) {
+    if (error.kind() != ErrorKind::corrupt)
+      return "what is written is kept: the same command goes on, --overwrite without --resume discards it";
+    try {
+      if (is_root()) outputs_->start_anew();
+    } catch (const Error&) {  // the same command, with --overwrite, discards it
+    }
+    return "what is written is discarded, since it may hold such bytes: the same command begins anew";
+  }
+
   /// What the other ranks need of it.
   Bytes plan() {
     on_all_ranks("checking the options", comm_, [&] { check_options(); });

@@ -44,6 +44,9 @@ class OutputFiles final : public RunOutputs {
               const std::vector<std::string>& machines) override;
 
   /// With options.resume.
+  void start_anew() override {
+    if (resumption_) resumption_->outputs.discard();
+  }
   JournalFile* journal() override { return resumption_ ? &resumption_->journal : nullptr; }
   const PassedBytes& passed_before() const override;
 

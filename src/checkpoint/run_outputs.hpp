@@ -41,6 +41,8 @@ class RunOutputs {
 
   /// The closing phase: what windows leave open. `crcs` are those of all numbers of the planned outputs.
   virtual void finish(const PlannedOutputs& planned, const std::vector<std::uint32_t>& crcs) = 0;
+  /// Nothing of what was written is kept for a later run, with or without a journal.
+  virtual void start_anew() {}
   /// Makes all of it visible, and throws io unless it is there.
   virtual void publish() = 0;
 };

@@ -57,8 +57,8 @@ class VerifyItems {
   /// Items up to this size are read whole.
   static constexpr std::uint64_t kSmallBytes = 256 << 10;
 
-  /// `task` outlives this object. Items outside of their files are left out (the structure's faults name
-  /// them), and those that share bytes with another: these are faults, in the order of the items.
+  /// `task` outlives this object. Items outside of their files are left out, and those that share a part
+  /// of their bytes with another: the structure's faults name them.
   explicit VerifyItems(const VerifyTask& task);
 
   const VerifyTask& task() const { return task_; }

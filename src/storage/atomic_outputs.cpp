@@ -55,6 +55,7 @@ AtomicOutputs::AtomicOutputs(FileSystem& files, bool overwrite, std::vector<Atom
     : files_(&files), overwrite_(overwrite), outputs_(std::move(outputs)), kept_(outputs_.size()) {}
 
 void AtomicOutputs::keep() { std::ranges::for_each(outputs_, &AtomicOutput::keep); }
+void AtomicOutputs::discard() { std::ranges::for_each(outputs_, &AtomicOutput::discard); }
 
 void AtomicOutputs::publish(bool sync, const std::function<void()>& before_show) {
   if (sync) std::ranges::for_each(outputs_, &AtomicOutput::make_durable);

@@ -36,6 +36,7 @@ class AtomicOutputs {
   const AtomicOutput& operator[](std::size_t index) const { return outputs_[index]; }
   /// See AtomicOutput.
   void keep();
+  void discard();
 
   /// Called at most once. `before_show`, where there is one, is called when all are durable. Old outputs are
   /// kept as hard links until the last rename; a rename that fails puts them back and takes away what had

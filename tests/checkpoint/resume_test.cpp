@@ -216,6 +216,23 @@ TEST(Resume, WhatIsWrittenIsNotReadAgain) {
   EXPECT_EQ(again.written_bytes, whole.written_bytes);
 }
 
+TEST(Resume, ACrcThatDoesNotFitBeginsAnew) {
+  Trial run;
+  run.go();
+  const std::string whole = run.output();
+  run.clear();
+  FaultyFileSystem files(posix_file_system());
+  InjectedFault fault{.operation = Operation::read, .path_contains = "__2_0.distcp"};
+  fault.flip_bit_of_byte = 500'000;  // of a payload that several windows hold
+  files.inject(fault);
+  const Error error = failure_of([&] { run.go(files); });
+  EXPECT_EQ(error.kind(), ErrorKind::corrupt) << error.what();
+  EXPECT_TRUE(contains(error, "what is written is discarded")) << error.what();
+  EXPECT_EQ(run.left(), Names{});
+  EXPECT_EQ(run.go().resumed_bytes, 0u);
+  EXPECT_TRUE(run.output() == whole);
+}
+
 // A run that failed at its third write of the output.
 struct Interrupted : Trial {
   Interrupted() {

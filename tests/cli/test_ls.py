@@ -153,6 +153,19 @@ class Verify(CliTest):
         (path / ".metadata").write_bytes(tiny_checkpoint.standins.dumps(metadata))
         self.assertEqual([(f["kind"], f["name"]) for f in self.faults()], [("storage_data", "w")])
 
+    def test_items_that_share_bytes_are_named_and_nothing_is_made_of_them(self):
+        self.add("w", (4,), [((0,), (2,)), ((2,), (2,))])
+        path = self.directory.write()
+        metadata = tiny_checkpoint.standins.build(tiny_checkpoint.standins.MODERN_ERA, self.directory.tensors, [], {"w": ("w",)})
+        second, = [place for index, place in metadata.storage_data.items() if tuple(index.offset) == (2,)]
+        second.offset -= 256
+        (path / ".metadata").write_bytes(tiny_checkpoint.standins.dumps(metadata))
+        self.assertEqual([(f["kind"], f["name"]) for f in self.faults()], [("storage_data", "w")])
+        refused = self.cairn("consolidate", path, self.folder / "o.pth")
+        self.assertEqual(refused.returncode, 1, described(refused))
+        self.assertIn(b"overlap those of 'w'", refused.stderr)
+        self.assertFalse((self.folder / "o.pth").exists())
+
     def test_all_faults_are_reported_but_their_number_is_bounded(self):
         for i in range(3000):
             self.directory.tensors.append(tiny_checkpoint.Tensor(f"t{i}", "float32", (4,), [((0,), (3,), "__0_0.distcp", 0, 10)]))

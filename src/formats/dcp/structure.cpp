@@ -2,6 +2,8 @@
 #include "formats/dcp/structure.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <tuple>
 
 #include "base/fail.hpp"
 #include "base/pool.hpp"
@@ -24,6 +26,7 @@ class StructureCheck {
     for (const auto& file : catalog_.files()) sizes_.push_back(file_size(file));
     for (const TensorInfo& tensor : catalog_.tensors()) check_tensor(tensor);
     check_objects();
+    check_sharing();
   }
 
   std::vector<std::uint64_t> take_sizes() { return std::move(sizes_); }
@@ -80,6 +83,55 @@ class StructureCheck {
       }
       room[item.file] -= item.byte_length;
     }
+  }
+
+  /// Where an item lies.
+  struct Held {
+    std::uint32_t file;
+    bool is_object;
+    std::uint64_t index;  // into chunks or objects
+    std::uint64_t byte_offset, byte_length;
+
+    auto place() const { return std::tuple(file, byte_offset, byte_length, is_object, index); }
+  };
+
+  // Bytes belong to one item, or to several that are the same bytes.
+  void check_sharing() {
+    std::vector<Held> held;
+    held.reserve(catalog_.chunks().size() + catalog_.objects().size());
+    const auto add = [&](const StoredItem& item, bool is_object, std::uint64_t index) {
+      const std::uint64_t size = item.file == kNoFile ? kNoSize : sizes_[item.file];
+      if (size == kNoSize || item.byte_length == 0 || item.byte_length > size) return;
+      if (item.byte_offset <= size - item.byte_length)
+        held.push_back({item.file, is_object, index, item.byte_offset, item.byte_length});
+    };
+    for (std::uint64_t i = 0; i < catalog_.chunks().size(); ++i) add(catalog_.chunks()[i], false, i);
+    for (std::uint64_t i = 0; i < catalog_.objects().size(); ++i) add(catalog_.objects()[i].item, true, i);
+    if (!std::ranges::is_sorted(held, {}, &Held::place)) std::ranges::sort(held, {}, &Held::place);
+    const Held* last = nullptr;
+    for (const Held& item : held) {
+      const bool meets = last != nullptr && last->file == item.file &&
+                         item.byte_offset - last->byte_offset < last->byte_length;
+      if (!meets)
+        last = &item;
+      else if (item.byte_offset != last->byte_offset || item.byte_length != last->byte_length)
+        add_sharing_fault(item, *last);
+    }
+  }
+
+  void add_sharing_fault(const Held& item, const Held& other) {
+    if (faults_.full()) return faults_.add_unlisted(1);
+    const auto name = [&](const Held& held) {
+      if (held.is_object) return catalog_.name(catalog_.objects()[held.index]);
+      const auto after =
+          std::ranges::upper_bound(catalog_.tensors(), held.index, {}, &TensorInfo::first_chunk);
+      return catalog_.name(*std::prev(after));
+    };
+    const std::string& file = catalog_.files()[item.file];
+    faults_.add({FaultKind::storage_data, std::string(name(item)), file, item.byte_offset,
+                 fmt::format("'{}' in {} at byte {}: its {} bytes overlap those of '{}' at byte {}",
+                             escape_name(name(item)), escape_name(file), item.byte_offset, item.byte_length,
+                             escape_name(name(other)), other.byte_offset)});
   }
 
   // `what` is the chunk's box or a phrase.
