@@ -59,13 +59,9 @@ FileStatus to_status(const struct stat& raw) {
 
 void fail_write(std::string_view operation, std::string_view path, int error_number,
                 std::uint64_t needed_bytes, std::uint64_t available_bytes) {
-  if (error_number == ENOSPC && needed_bytes <= available_bytes) {
-    fail(ErrorKind::io,
-         "{}: disk full: {} refused, although {} bytes seem to be available (a quota, or no inodes)", path,
-         operation, available_bytes);
-  }
   if (error_number == ENOSPC) {
-    fail(ErrorKind::io, "{}: disk full: {} bytes needed, {} available", path, needed_bytes, available_bytes);
+    fail(ErrorKind::io, "{}: disk full: {} bytes needed, {} available{}", path, needed_bytes, available_bytes,
+         needed_bytes > available_bytes ? "" : "; a quota or the number of files may be used up");
   }
   if (error_number == EDQUOT) {
     fail(ErrorKind::io, "{}: disk full: {} bytes needed, the quota is used up ({} available on the disk)",
