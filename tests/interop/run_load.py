@@ -133,7 +133,7 @@ class Suite:
         self.check(sorted(names) == sorted(objects), f"{where}: objects {names}")
         for i, name in enumerate(names):
             found = torch.load(out / f"object.{i}", weights_only=False)
-            self.check(equal(objects[name], found), f"{where}: object {name!r} is {found!r}, expected {objects[name]!r}")
+            self.check(equal(objects[name], found), f"{where}: object {name!r} differs")
 
     def run_case(self, folder, index):
         self.expected = by_torch(folder)
