@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cairn/communicator.hpp"
+#include "cairn/error.hpp"
 #include "cairn/live_state.hpp"
 #include "cairn/plan.hpp"
 #include "cairn/storage.hpp"
