@@ -7,7 +7,6 @@
 //   raw    each rank: its share of all shards, one after the other, in calls of 1 MiB
 //   load   cairn::load
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
@@ -18,6 +17,7 @@
 #include "cairn/checkpoint.hpp"
 #include "cairn/load.hpp"
 #include "cairn/mpi.hpp"
+#include "timed.hpp"
 
 namespace cairn {
 namespace {
@@ -37,10 +37,10 @@ class Job {
   }
 
   void round(int number) {
-    const double raw = timed([&] { read_raw(); });
+    const double raw = timed(comm_, [&] { read_raw(); });
     LoadReport done;
     const double load_s =
-        timed([&] { done = load(comm_, posix_file_system(), directory_, state_, options_); });
+        timed(comm_, [&] { done = load(comm_, posix_file_system(), directory_, state_, options_); });
     if (comm_.rank() != 0 || number == 0) return;
     std::printf("{\"what\": \"raw\", \"seconds\": %.4f}\n", raw);
     std::printf(
@@ -92,15 +92,6 @@ class Job {
         }
       }
     }
-  }
-
-  template <class Body>
-  double timed(Body&& body) {
-    barrier(comm_);
-    const auto start = std::chrono::steady_clock::now();
-    body();
-    barrier(comm_);
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
 
   Communicator& comm_;

@@ -4,7 +4,6 @@
 // Prints, for each round, one JSON line: seconds of the slowest rank. The first round is discarded.
 //   raw    each rank: one file, its size reserved, then for every 256 KiB of its tensors CRC-32 and pwrite
 //   save   cairn::Saver into a new directory, which is removed afterwards
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -14,6 +13,7 @@
 #include "base/crc32.hpp"
 #include "cairn/mpi.hpp"
 #include "cairn/save.hpp"
+#include "timed.hpp"
 
 namespace cairn {
 namespace {
@@ -44,11 +44,11 @@ class Job {
   }
 
   void round(int number) {
-    report("raw", number, timed([&] { write_raw(); }), 0);
+    report("raw", number, timed(comm_, [&] { write_raw(); }), 0);
     remove(raw_path().c_str());
     double plan_s = 0;
     const std::string directory = directory_ + "/cairn." + std::to_string(number);
-    const double seconds = timed([&] { plan_s = saver_.save(state_, directory, options_).plan_s; });
+    const double seconds = timed(comm_, [&] { plan_s = saver_.save(state_, directory, options_).plan_s; });
     report("save", number, seconds, plan_s);
     if (comm_.rank() == 0) std::filesystem::remove_all(directory);
   }
@@ -75,15 +75,6 @@ class Job {
     }
     if (options_.sync) file->sync();
     file->close();
-  }
-
-  template <class Body>
-  double timed(Body&& body) {
-    barrier(comm_);
-    const auto start = std::chrono::steady_clock::now();
-    body();
-    barrier(comm_);
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
 
   void report(const char* what, int number, double seconds, double plan_s) const {

@@ -36,15 +36,6 @@ void for_each_run(const TensorView& view, const Visit& visit) {
 
 }  // namespace
 
-bool is_row_major(std::span<const std::int64_t> sizes, std::span<const std::int64_t> strides) {
-  std::int64_t expected = 1;  // strides of dimensions of one element say nothing
-  for (std::size_t d = sizes.size(); d-- > 0;) {
-    if (sizes[d] != 1 && strides[d] != expected) return false;
-    expected *= sizes[d];
-  }
-  return true;
-}
-
 void copy_out(const TensorView& view, std::byte* into) {
   if (view.device == nullptr) return copy_elements(view, 0, {into, view.byte_count()});
   for_each_run(view, [&](const std::byte* run, std::uint64_t bytes) {

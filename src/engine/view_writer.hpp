@@ -11,9 +11,6 @@
 
 namespace cairn {
 
-/// Whether elements with these strides follow each other in row-major order.
-bool is_row_major(std::span<const std::int64_t> sizes, std::span<const std::int64_t> strides);
-
 /// The view's elements, row-major, as they are: view.byte_count() bytes of `into` or `from`. Memory of a
 /// device is moved in runs as long as the view's strides make them.
 void copy_out(const TensorView& view, std::byte* into);

@@ -163,4 +163,14 @@ void strided_copy(std::byte* target, const std::byte* source, std::span<const Co
   }
 }
 
+bool is_row_major(std::span<const std::int64_t> sizes, std::span<const std::int64_t> strides) {
+  std::int64_t expected = 1;
+  for (std::size_t d = sizes.size(); d-- > 0;) {
+    if (sizes[d] == 0) return true;
+    if (sizes[d] != 1 && strides[d] != expected) return false;
+    expected *= sizes[d];
+  }
+  return true;
+}
+
 }  // namespace cairn

@@ -8,6 +8,10 @@
 
 namespace cairn {
 
+/// Whether elements with these strides (of elements) follow each other in row-major order, without gaps; so
+/// does what has no elements. Strides of dimensions of one element say nothing.
+bool is_row_major(std::span<const std::int64_t> sizes, std::span<const std::int64_t> strides);
+
 /// One dimension of a copy; strides in elements.
 struct CopyDim {
   std::int64_t size, source_stride, target_stride;

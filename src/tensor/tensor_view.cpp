@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cairn/box.hpp"
 #include "cairn/tensor.hpp"
+#include "tensor/strided_copy.hpp"
 
 namespace cairn {
 
@@ -10,15 +11,7 @@ TensorView TensorView::contiguous(DType dtype, std::vector<std::int64_t> sizes, 
   return view;
 }
 
-bool TensorView::is_contiguous() const {
-  std::int64_t expected = 1;
-  for (std::size_t d = sizes.size(); d-- > 0;) {
-    if (sizes[d] == 0) return true;
-    if (sizes[d] != 1 && strides[d] != expected) return false;
-    expected *= sizes[d];
-  }
-  return true;
-}
+bool TensorView::is_contiguous() const { return is_row_major(sizes, strides); }
 
 std::uint64_t TensorView::byte_count() const {
   return static_cast<std::uint64_t>(element_count(sizes)) * element_size(dtype);

@@ -40,9 +40,7 @@ class ItemReader {
 }  // namespace
 
 DirectorySource::DirectorySource(FileSystem& files, std::string directory, Catalog catalog)
-    : catalog_(std::move(catalog)),
-      directory_(std::move(directory)),
-      cache_(files, default_file_capacity()) {}
+    : catalog_(std::move(catalog)), files_(files, std::move(directory)) {}
 
 std::optional<FileRange> DirectorySource::small_item(std::uint64_t chunk) const {
   const StoredItem& item = catalog_.chunks()[chunk];
@@ -111,16 +109,12 @@ void DirectorySource::set_place(const TensorInfo& tensor, const StoredItem& chun
 }
 
 void DirectorySource::read(std::uint32_t file, std::uint64_t byte_offset, std::span<std::byte> into) {
-  cache_.open(directory_ + "/" + catalog_.files()[file])->read(byte_offset, into);
-  read_bytes_ += into.size();
+  files_.read(catalog_.files()[file], byte_offset, into);
 }
 
 std::uint64_t DirectorySource::copy(std::uint32_t file, std::uint64_t byte_offset, std::uint64_t bytes,
                                     File& output, std::uint64_t output_offset) {
-  const auto source = cache_.open(directory_ + "/" + catalog_.files()[file]);
-  const auto copied = output.copy_from(*source, byte_offset, output_offset, bytes);
-  read_bytes_ += copied;
-  return copied;
+  return files_.copy(catalog_.files()[file], byte_offset, bytes, output, output_offset);
 }
 
 // The item opened last: its storages are asked for one by one.

@@ -2,7 +2,6 @@
 // A DCP directory as a source.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <string>
 
@@ -11,7 +10,7 @@
 #include "formats/chunk_places.hpp"
 #include "formats/dcp/item.hpp"
 #include "formats/dcp/metadata_decoder.hpp"
-#include "storage/file_cache.hpp"
+#include "formats/source_files.hpp"
 
 namespace cairn::dcp {
 
@@ -31,7 +30,7 @@ class DirectorySource final : public CheckpointSource {
   void read(std::uint32_t file, std::uint64_t byte_offset, std::span<std::byte> into) override;
   std::uint64_t copy(std::uint32_t file, std::uint64_t byte_offset, std::uint64_t bytes, File& output,
                      std::uint64_t output_offset) override;
-  std::uint64_t read_bytes() const override { return read_bytes_; }
+  std::uint64_t read_bytes() const override { return files_.read_bytes(); }
 
   /// See dcp/item.hpp.
   pickle::Value read_object(pickle::Arena& arena, const ObjectInfo& object) override;
@@ -48,9 +47,7 @@ class DirectorySource final : public CheckpointSource {
   std::string describe(std::string_view name, const StoredItem& item) const;
 
   Catalog catalog_;
-  std::string directory_;
-  FileCache cache_;
-  std::atomic<std::uint64_t> read_bytes_{0};
+  SourceFiles files_;
   std::unique_ptr<OpenObject> open_object_;
   ChunkPlaces places_;
 };

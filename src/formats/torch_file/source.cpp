@@ -34,11 +34,11 @@ struct OneRecord {
 
 // What stays open for objects.
 struct FileSource::Opened {
-  Opened(FileSource& source, std::string path, EmptyDicts wanted)
-      : where(std::move(path)),
+  Opened(FileSource& source, const std::string& file, EmptyDicts wanted)
+      : where(source.files_.directory() + "/" + file),
         empty_dicts(wanted),
         read_at([&source](std::uint64_t at, std::span<std::byte> into) { source.read(0, at, into); }),
-        archive(read_at, source.cache_.open(where)->size(), where) {
+        archive(read_at, source.files_.open(file)->size(), where) {
     if (archive.is_script())
       fail(ErrorKind::unsupported, "{}: a TorchScript archive; Cairn reads what torch.save writes", where);
     Bytes buffer;
@@ -157,9 +157,9 @@ class FileSource::Opening {
 };
 
 FileSource::FileSource(FileSystem& files, std::string directory, std::string file, EmptyDicts empty_dicts)
-    : directory_(std::move(directory)), cache_(files) {
+    : files_(files, std::move(directory)) {
   catalog_.add_file(file);
-  opened_ = std::make_unique<Opened>(*this, directory_ + "/" + file, empty_dicts);
+  opened_ = std::make_unique<Opened>(*this, file, empty_dicts);
   pickle_bytes_ = opened_->pickle.size();
   with_context([&] { return opened_->where; }, [&] { Opening(*this, *opened_).run(); });
 }
@@ -228,16 +228,12 @@ std::string FileSource::describe(const Storage& storage) const {
 }
 
 void FileSource::read(std::uint32_t file, std::uint64_t byte_offset, std::span<std::byte> into) {
-  cache_.open(directory_ + "/" + catalog_.files()[file])->read(byte_offset, into);
-  read_bytes_ += into.size();
+  files_.read(catalog_.files()[file], byte_offset, into);
 }
 
 std::uint64_t FileSource::copy(std::uint32_t file, std::uint64_t byte_offset, std::uint64_t bytes,
                                File& output, std::uint64_t output_offset) {
-  const auto source = cache_.open(directory_ + "/" + catalog_.files()[file]);
-  const auto copied = output.copy_from(*source, byte_offset, output_offset, bytes);
-  read_bytes_ += copied;
-  return copied;
+  return files_.copy(catalog_.files()[file], byte_offset, bytes, output, output_offset);
 }
 
 // --- objects ----------------------------------------------------------------------------------------------
@@ -297,7 +293,7 @@ Bytes FileSource::encode() const {
 }
 
 FileSource::FileSource(FileSystem& files, std::string directory, std::span<const std::byte> encoded)
-    : directory_(std::move(directory)), cache_(files) {
+    : files_(files, std::move(directory)) {
   ByteReader in(encoded, "source");
   catalog_ = Catalog::decode(in.bytes(in.read<std::uint64_t>()));
   names_ = std::string(in.counted_text());

@@ -6,7 +6,6 @@
 // their own.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -15,8 +14,8 @@
 #include "cairn/storage.hpp"
 #include "formats/checkpoint_source.hpp"
 #include "formats/chunk_places.hpp"
+#include "formats/source_files.hpp"
 #include "formats/torch_file/flat_state.hpp"
-#include "storage/file_cache.hpp"
 
 namespace cairn::torch_file {
 
@@ -38,7 +37,7 @@ class FileSource final : public CheckpointSource {
   void read(std::uint32_t file, std::uint64_t byte_offset, std::span<std::byte> into) override;
   std::uint64_t copy(std::uint32_t file, std::uint64_t byte_offset, std::uint64_t bytes, File& output,
                      std::uint64_t output_offset) override;
-  std::uint64_t read_bytes() const override { return read_bytes_; }
+  std::uint64_t read_bytes() const override { return files_.read_bytes(); }
 
   pickle::Value read_object(pickle::Arena& arena, const ObjectInfo& object) override;
   RecordContent find_storage(const pickle::Arena& arena, pickle::Value id, const ObjectInfo& object) override;
@@ -76,9 +75,7 @@ class FileSource final : public CheckpointSource {
   std::string describe(const Storage& storage) const;
   ChunkPlace place(const TensorInfo& tensor, std::uint64_t chunk, std::uint64_t payload) const;
 
-  std::string directory_;
-  FileCache cache_;
-  std::atomic<std::uint64_t> read_bytes_{0};
+  SourceFiles files_;
   Catalog catalog_;
   std::vector<Storage> storages_;
   std::vector<View> views_;
