@@ -6,7 +6,7 @@
 namespace cairn {
 namespace {
 
-constexpr std::uint64_t kCheapSpanBytes = 64 << 10;  // read whole, however sparse
+constexpr std::uint64_t kCheapSpanBytes = 16 << 10;  // read whole, however sparse
 constexpr std::uint64_t kMaxOverRead = 4;            // bytes read per byte wanted, beyond that size
 constexpr std::uint64_t kDirectRunBytes = 32 << 10;  // runs from here on go straight into the target
 
