@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <numeric>
 #include <thread>
@@ -74,6 +75,23 @@ TEST(Communicator, BroadcastsMoreThanOneDefaultPiece) {
   Bytes bytes = world().rank() == 0 ? pattern(0, length) : Bytes{};
   world().broadcast(bytes, 0);
   EXPECT_TRUE(bytes == pattern(0, length));
+}
+
+TEST(Communicator, RanksOfANodeShareMemory) {
+  const auto node = world().on_node();
+  EXPECT_EQ(node->size(), world().ranks_on_node());
+  const auto memory = node->share_memory(100'000);
+  ASSERT_NE(memory, nullptr);
+  const std::span<std::byte> bytes = memory->bytes();
+  ASSERT_EQ(bytes.size(), 100'000u);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(bytes.data()) % 64, 0u);
+  EXPECT_TRUE(std::ranges::all_of(bytes, [](std::byte b) { return b == std::byte{0}; }));
+  barrier(*node);
+  const auto mine = static_cast<std::size_t>(node->rank());
+  bytes[bytes.size() - 1 - mine] = static_cast<std::byte>(mine + 1);
+  barrier(*node);
+  for (std::size_t rank = 0; rank < static_cast<std::size_t>(node->size()); ++rank)
+    EXPECT_EQ(bytes[bytes.size() - 1 - rank], static_cast<std::byte>(rank + 1));
 }
 
 TEST(Communicator, GathersOneEntryARank) {

@@ -4,8 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cerrno>
 
+#include "base/fail.hpp"
 #include "cairn/save.hpp"
 #include "failure_of.hpp"
 #include "iota_state.hpp"
@@ -192,7 +194,98 @@ TEST(Load, EachGroupOfReplicasReadsItsOwn) {
   EXPECT_LT(report.read_bytes, Replicated::kBytes * 5 / 4);
 }
 
+// --- columns of rows
+
+/// A part of the columns of one tensor, of the rows of the other: those of neighbours overlap, the last rank
+/// of many wants none.
+void want_columns(LoadTarget& target, MemoryKind kind) {
+  const std::int64_t ranks = world().size(), rank = world().rank();
+  const std::int64_t step = kColumns / ranks, first = rank * step;
+  if (ranks > 2 && rank == ranks - 1) return;
+  target.add("a", DType::float32, {kRows, kColumns},
+             {{{0, first}, {kRows, std::min(step + 3, kColumns - first)}}}, kind);
+  target.add("b", DType::float32, {kRows, kColumns},
+             {{{rank, first}, {kRows / 2, step}}, {{kRows / 2, 1}, {7, kColumns - 1}}}, kind);
+}
+
+TEST(Load, ColumnsOfRowsAreReadOnceOnANode) {
+  const Replicated saved;
+  for (const MemoryKind kind : {MemoryKind::contiguous, MemoryKind::columns_first, MemoryKind::device}) {
+    for (const ReadOnce read_once : {ReadOnce::on, ReadOnce::off}) {
+      LoadTarget target(world().rank());
+      want_columns(target, kind);
+      LoadOptions options;
+      options.plan.strict = false;
+      options.read_once = read_once;
+      options.threads = kind == MemoryKind::device ? 1 : 2;
+      const LoadReport report = load(world(), posix_file_system(), saved.path(), target.state(), options);
+      target.expect_iota();
+      if (read_once == ReadOnce::on && world().size() > 1) {
+        EXPECT_LT(report.read_bytes, Replicated::kBytes * 5 / 4);
+      }
+    }
+  }
+}
+
+TEST(Load, WhatANodeReadsTogetherIsCompared) {
+  const Replicated saved;
+  if (saved.mine() != nullptr) {
+    std::string bytes = saved.mine()->read("ckpt/__1_0.distcp");
+    bytes.at(bytes.size() / 4) ^= 1;
+    saved.mine()->write("ckpt/__1_0.distcp", bytes);
+  }
+  barrier(world());
+  if (world().size() == 1) return;  // it reads no column whole
+  LoadTarget target(world().rank());
+  for (const char* name : {"a", "b"})
+    target.add(name, DType::float32, TensorLayout::sharded({kRows, kColumns}, 1, world().size()));
+  LoadOptions options;
+  options.plan.strict = false;
+  options.read_once = ReadOnce::on;
+  const Error error = same_failure(
+      world(), [&] { load(world(), posix_file_system(), saved.path(), target.state(), options); });
+  EXPECT_EQ(error.kind(), ErrorKind::corrupt);
+  EXPECT_TRUE(contains(error, "__1_0.distcp")) << error.what();
+}
+
 // --- failures
+
+/// Takes some bytes, then no more.
+class FullDevice final : public DeviceMemory {
+ public:
+  explicit FullDevice(int copies) : left_(copies) {}
+  void copy_out(const std::byte*, std::span<std::byte>) override {}
+  void copy_in(std::span<const std::byte>, std::byte*) override {
+    if (left_-- <= 0) fail(ErrorKind::io, "the device is gone");
+  }
+
+ private:
+  std::atomic<int> left_;
+};
+
+TEST(Load, ADeviceThatFailsWhileOthersReadForItIsEverybodysFailure) {
+  const Replicated saved;
+  for (const int copies : {0, 5}) {
+    for (int bad = 0; bad < world().size(); ++bad) {
+      FullDevice device(copies);
+      const auto layout = TensorLayout::sharded({kRows, kColumns}, 1, world().size());
+      const auto sizes = layout.local_shape(world().rank());
+      Bytes memory(static_cast<std::size_t>(element_count(sizes)) * 4);
+      TensorView view = TensorView::contiguous(DType::float32, sizes, memory.data());
+      if (world().rank() == bad) view.device = &device;
+      LiveState state(world().rank());
+      state.add_tensor("a", layout, view);
+      LoadOptions options;
+      options.plan.strict = false;
+      options.read_once = ReadOnce::on;
+      const Error error =
+          same_failure(world(), [&] { load(world(), posix_file_system(), saved.path(), state, options); });
+      EXPECT_TRUE(contains(error, "the device is gone")) << error.what();
+      ASSERT_EQ(error.failures().size(), 1u) << error.what();
+      EXPECT_EQ(error.failures()[0].rank, bad);
+    }
+  }
+}
 
 // Operation x rank x way of reading: the same error everywhere, and nobody is left waiting.
 TEST(Load, AFailureOnAnyRankIsEverybodys) {

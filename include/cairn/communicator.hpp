@@ -25,6 +25,14 @@ class Request {
   virtual void wait() = 0;
 };
 
+/// Memory that ranks of one node see, each at an address of its own. Zero at first, aligned to 64 bytes.
+/// Destruction is collective.
+class SharedMemory {
+ public:
+  virtual ~SharedMemory() = default;
+  virtual std::span<std::byte> bytes() = 0;  ///< local
+};
+
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -53,6 +61,10 @@ class Communicator {
   virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
   /// Collective.
   virtual std::unique_ptr<Communicator> duplicate() = 0;
+  /// Collective. The ranks of this communicator that run on this rank's node, in its order.
+  virtual std::unique_ptr<Communicator> on_node() = 0;
+  /// Collective over ranks of one node. nullptr on all of them where such memory is not to be had.
+  virtual std::unique_ptr<SharedMemory> share_memory(std::size_t bytes) = 0;
 
   /// Local. Ends all ranks of the job with this exit status. Does not return.
   [[noreturn]] virtual void abort(int status) = 0;

@@ -11,6 +11,7 @@
 #include "base/text.hpp"
 #include "base/workers.hpp"
 #include "checkpoint/load_entries.hpp"
+#include "checkpoint/load_joint.hpp"
 #include "checkpoint/load_sharing.hpp"
 #include "checkpoint/load_source.hpp"
 #include "checkpoint/open_late.hpp"
@@ -99,6 +100,7 @@ class Load {
   LoadReport fill(LiveState& state, bool everything) {
     decide(state, everything);
     share(state);
+    join();
     report_.plan_s = seconds_since(begin_);
     read_objects();
     read_tensors(state);
@@ -114,8 +116,11 @@ class Load {
     if (encode(path_, options_) != common)
       fail(ErrorKind::invalid_argument, "path and options of a load differ between ranks");
     threads_ = options_.threads > 0 ? options_.threads : default_threads(comm_.ranks_on_node());
-    const std::uint64_t exchange =
-        comm_.size() > 1 && options_.read_once != ReadOnce::off ? 2 * kParcelsInFlight * kLoadPieceBytes : 0;
+    std::uint64_t exchange = 0;
+    if (comm_.size() > 1 && options_.read_once != ReadOnce::off) {
+      exchange = 2 * kParcelsInFlight * kLoadPieceBytes;
+      if (comm_.ranks_on_node() > 1) exchange += JointReads::shared_bytes(comm_.ranks_on_node());
+    }
     if (options_.max_memory < exchange + kLoadBytesPerThread) {
       fail(ErrorKind::invalid_argument, "a memory cap of {} bytes is too small: {} expected at least",
            options_.max_memory, exchange + kLoadBytesPerThread);
@@ -184,6 +189,28 @@ class Load {
     });
   }
 
+  // What ranks of a node want in pieces of the same chunks is read by one of them.
+  void join() {
+    if (comm_.size() == 1 || options_.read_once == ReadOnce::off) return;
+    Bytes mine;
+    on_all_ranks("planning", comm_, [&] { mine = encode_scattered_items(source_->chunks(), plan_, items_); });
+    if (agree(comm_, mine.empty() ? 0 : 1) == 0) return;
+    node_ = comm_.on_node();
+    const auto told = node_->gather(mine, kRoot);
+    Bytes joint;
+    on_all_ranks("planning", comm_, [&] {
+      joint = on_root("planning", *node_, kRoot,
+                      [&] { return encode(find_joint_chunks(catalog(), told, options_.read_once)); });
+    });
+    if (!joint.empty()) shared_memory_ = node_->share_memory(JointReads::shared_bytes(node_->size()));
+    on_all_ranks("planning", comm_, [&] {
+      if (!shared_memory_) return;
+      auto chunks = decode_joint_chunks(catalog(), joint);
+      auto parts = find_own_parts(source_->chunks(), plan_, items_, chunks);
+      joint_.emplace(shared_memory_->bytes(), catalog(), std::move(chunks), std::move(parts));
+    });
+  }
+
   // --- objects
   // ----------------------------------------------------------------------------------------------
   void read_objects() {
@@ -217,7 +244,7 @@ class Load {
                     [&](std::uint32_t entry, std::uint32_t box) -> const TensorView& {
                       return state.view(entry, box);
                     },
-                    {options_.verify, {}}));
+                    {options_.verify, {}, joint()}));
     });
     if (!exchange_) return;
     on_all_ranks("exchanging what was read", comm_, [&] { exchange_->throw_if_any(); });
@@ -237,7 +264,8 @@ class Load {
                   [&](std::uint32_t entry, std::uint32_t box) -> const TensorView& {
                     return shared_->view(entry, box);
                   },
-                  {options_.verify, done}));
+                  {options_.verify, done, joint()}));
+      if (joint_ && joint_->is_lost()) exchange_->give_up();  // who failed says why
     } catch (...) {
       failure = std::current_exception();
       exchange_->give_up();
@@ -245,6 +273,8 @@ class Load {
     exchange_->finish();
     if (failure) std::rethrow_exception(failure);
   }
+
+  JointReads* joint() { return joint_ ? &*joint_ : nullptr; }
 
   void run(LoadRun&& job) {
     const auto poll = [this] {
@@ -327,6 +357,9 @@ class Load {
   std::unique_ptr<Communicator> exchange_comm_;
   std::optional<SharedLoad> shared_;
   std::optional<ParcelExchange> exchange_;
+  std::unique_ptr<Communicator> node_;
+  std::unique_ptr<SharedMemory> shared_memory_;  // of the node
+  std::optional<JointReads> joint_;
   StorageCheck check_;
 };
 

@@ -7,6 +7,7 @@
 #include "base/fail.hpp"
 #include "base/text.hpp"
 #include "engine/storage_crc.hpp"
+#include "parallel/polling.hpp"
 #include "tensor/strided_copy.hpp"
 
 namespace cairn {
@@ -32,8 +33,16 @@ BoxPieces LoadRun::pieces_of(const ReadItem& item) const {
 }
 
 void LoadRun::cut() {
+  std::vector<bool> is_joint(items_.size(), false);
+  if (options_.joint != nullptr) {
+    for (const JointPart& part : options_.joint->mine()) is_joint[part.item] = true;
+  }
   std::uint64_t batch_bytes = kMaxMergedBytes;  // of the unit before, when that is one of small items
   for (std::uint32_t i = 0; i < items_.size(); ++i) {
+    if (is_joint[i]) {
+      batch_bytes = kMaxMergedBytes;
+      continue;
+    }
     if (const auto small = source_.small_item(items_[i].chunk)) {
       if (batch_bytes >= kMaxMergedBytes) {
         units_.push_back({i, 0, 0});
@@ -56,10 +65,15 @@ void LoadRun::count_boxes() {
     boxes += wanted_.box_count(entry);
   }
   left_ = std::make_unique<std::atomic<std::uint32_t>[]>(boxes);
-  const auto count = [&](const ReadItem& item) { ++left_[first_box_[item.entry] + item.box]; };
+  const auto count = [&](const ReadItem& item, std::uint32_t times = 1) {
+    left_[first_box_[item.entry] + item.box] += times;
+  };
   for (const Unit& unit : units_) {
     for (std::uint32_t i = 0; i < std::max(unit.count, 1u); ++i) count(items_[unit.first + i]);
   }
+  if (options_.joint == nullptr) return;
+  for (const JointPart& part : options_.joint->mine())
+    count(items_[part.item], options_.joint->unit_count(part));
 }
 
 void LoadRun::arrived(const ReadItem& item) {
@@ -90,6 +104,35 @@ class LoadRun::Thread {
     });
   }
 
+  void work_jointly(JointReads& joint, const std::atomic<bool>& stop) {
+    try {
+      take_turns(joint, stop);
+    } catch (...) {
+      joint.give_up();
+      throw;
+    }
+    if (stop) joint.give_up();
+  }
+
+  void take_turns(JointReads& joint, const std::atomic<bool>& stop) {
+    JointReads::Claim claim;
+    std::optional<Backoff> wait;
+    while (!stop && !joint.is_lost() && !joint.is_finished(claim)) {
+      if (const auto part = joint.next_to_take()) {
+        take_jointly(*part);
+        joint.give_back(part->unit);
+      } else if (const auto unit = joint.next_to_read(claim)) {
+        read_jointly(*unit);
+        joint.publish(*unit);
+      } else {
+        if (!wait) wait.emplace(for_transfers);
+        wait->pause();
+        continue;
+      }
+      wait.reset();
+    }
+  }
+
   const StorageCheck& check() const { return check_; }
 
  private:
@@ -110,12 +153,17 @@ class LoadRun::Thread {
       }
       to.sizes = piece->sizes;
     }
-    std::int64_t elements = 0;
-    for (std::size_t d = 0; d < from.offsets.size(); ++d) elements += from.offsets[d] * place.strides[d];
-    const std::uint64_t element_bytes = element_size(catalog_.tensors()[item.tensor].dtype);
     return {run_.views_(item.entry, item.box).part(to.offsets, to.sizes),
-            place.first_byte + static_cast<std::uint64_t>(elements) * element_bytes,
+            place.first_byte + distance(from.offsets, place.strides, catalog_.tensors()[item.tensor].dtype),
             is_row_major(to.sizes, place.strides)};
+  }
+
+  // In bytes from element [0, …, 0].
+  static std::uint64_t distance(std::span<const std::int64_t> offsets, std::span<const std::int64_t> strides,
+                                DType dtype) {
+    std::int64_t elements = 0;
+    for (std::size_t d = 0; d < offsets.size(); ++d) elements += offsets[d] * strides[d];
+    return static_cast<std::uint64_t>(elements) * element_size(dtype);
   }
 
   void read_piece(const ReadItem& item, std::uint64_t index) {
@@ -123,8 +171,7 @@ class LoadRun::Thread {
     const auto place = source_.locate(tensor, item.chunk);
     const Box piece = run_.pieces_of(item).piece(index);
     const Part part = part_of(item, *place, &piece);
-    with_context([&] { return fmt::format("'{}'", escape_name(catalog_.name(tensor))); },
-                 [&] { read(item, tensor, *place, part); });
+    with_name(tensor, [&] { read(item, tensor, *place, part); });
     if (run_.options_.verify && index == 0 && !place->row_major && is_whole(item, *place))
       compare_at_once(tensor, item.chunk, *place);
     run_.arrived(item);
@@ -205,6 +252,49 @@ class LoadRun::Thread {
     run_.arrived(item);
   }
 
+  // --- together with other ranks
+  void read_jointly(const JointReads::Unit& unit) {
+    const TensorInfo& tensor = catalog_.tensors()[unit.chunk->tensor];
+    with_name(tensor, [&] {
+      const auto place = source_.locate(tensor, unit.chunk->chunk);
+      const std::uint64_t element_bytes = element_size(tensor.dtype);
+      const std::uint64_t from_byte =
+          place->first_byte + distance(unit.piece.offsets, place->strides, tensor.dtype);
+      const auto& sizes = unit.piece.sizes;
+      if (is_row_major(sizes, place->strides)) {
+        const auto into = unit.memory.first(static_cast<std::uint64_t>(element_count(sizes)) * element_bytes);
+        source_.read(place->file, from_byte, into);
+        note_run(unit.chunk->chunk, *place, from_byte, into);
+      } else {
+        reader_.read(*place, from_byte, dims(sizes, place->strides, contiguous_strides(sizes)),
+                     unit.memory.data(), element_bytes);
+      }
+    });
+  }
+
+  void take_jointly(const JointReads::Taken& taken) {
+    const ReadItem& item = run_.items_[taken.part->item];
+    const TensorInfo& tensor = catalog_.tensors()[item.tensor];
+    const Box& piece = taken.unit.piece;
+    std::vector<std::int64_t> from = taken.box.offsets;
+    std::vector<std::int64_t> to = run_.plan_.in_wanted(catalog_, run_.wanted_, item).offsets;
+    for (std::size_t d = 0; d < from.size(); ++d) {
+      from[d] -= piece.offsets[d];
+      to[d] += taken.box.offsets[d] - taken.part->box.offsets[d];
+    }
+    const auto strides = contiguous_strides(piece.sizes);
+    with_name(tensor, [&] {
+      writer_.put(run_.views_(item.entry, item.box).part(to, taken.box.sizes),
+                  taken.unit.memory.data() + distance(from, strides, tensor.dtype), strides, tensor.dtype);
+    });
+    run_.arrived(item);
+  }
+
+  template <class Body>
+  void with_name(const TensorInfo& tensor, const Body& body) {
+    with_context([&] { return fmt::format("'{}'", escape_name(catalog_.name(tensor))); }, body);
+  }
+
   static std::vector<CopyDim> dims(std::span<const std::int64_t> sizes, std::span<const std::int64_t> from,
                                    std::span<const std::int64_t> to) {
     std::vector<CopyDim> out;
@@ -231,6 +321,7 @@ class LoadRun::Thread {
 
 void LoadRun::work(const std::atomic<bool>& stop) {
   Thread thread(*this);
+  if (options_.joint != nullptr) thread.work_jointly(*options_.joint, stop);
   while (!stop) {
     const std::size_t unit = next_.fetch_add(1);
     if (unit >= units_.size()) break;

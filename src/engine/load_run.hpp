@@ -15,6 +15,7 @@
 #include "cairn/tensor.hpp"
 #include "engine/box_pieces.hpp"
 #include "engine/box_reader.hpp"
+#include "engine/joint_reads.hpp"
 #include "engine/small_items.hpp"
 #include "engine/storage_check.hpp"
 #include "engine/view_writer.hpp"
@@ -33,6 +34,9 @@ struct LoadRunOptions {
   bool verify = true;
   /// Called by some thread when all items of a box have arrived; may be empty.
   std::function<void(std::uint32_t entry, std::uint32_t box)> box_done;
+  /// Items that are read together with other ranks, before all others; they are the parts' items. May be
+  /// nullptr. When a rank fails, the run ends on all ranks of the node, without a failure on the others.
+  JointReads* joint = nullptr;
 };
 
 /// One load of one rank. Threads call work(); the pieces of the items are given out in file order, whoever

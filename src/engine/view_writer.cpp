@@ -58,7 +58,8 @@ void copy_in(const std::byte* from, const TensorView& view) {
 void ViewWriter::put(const TensorView& view, const std::byte* source, std::span<const std::int64_t> strides,
                      DType from) {
   if (view.device == nullptr && from == view.dtype)
-    return strided_copy(view.data, source, dims(view.sizes, strides, view.strides), element_size(from));
+    return strided_copy(view.data, source, dims(view.sizes, strides, view.strides), element_size(from),
+                        CopyUse::later);
   const auto elements = static_cast<std::uint64_t>(element_count(view.sizes));
   if (!is_row_major(view.sizes, strides)) {
     packed_.resize(elements * element_size(from));

@@ -20,9 +20,14 @@ constexpr int gather_tag = tag_limit;
 
 int count_of(std::size_t bytes) { return static_cast<int>(bytes); }
 
-int count_node_ranks(MPI_Comm comm) {
+MPI_Comm node_of(MPI_Comm comm) {
   MPI_Comm node = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
+  return node;
+}
+
+int count_node_ranks(MPI_Comm comm) {
+  MPI_Comm node = node_of(comm);
   int size = 1;
   const int code = MPI_Comm_size(node, &size);
   MPI_Comm_free(&node);
@@ -39,6 +44,30 @@ void for_each_piece(std::span<Byte> bytes, std::uint64_t most, Use use) {
     bytes = bytes.subspan(piece.size());
   }
 }
+
+// MPI gives addresses that suit its numbers only: rank 0 says where a line of the cache begins.
+class WindowMemory final : public SharedMemory {
+ public:
+  static constexpr std::size_t kLine = 64;
+
+  WindowMemory(MPI_Win owned, Communicator& comm, std::size_t bytes) : window_(owned), size_(bytes) {
+    MPI_Aint found = 0;
+    int unit = 1;
+    check_mpi(MPI_Win_shared_query(window_, 0, &found, &unit, &base_), "MPI_Win_shared_query");
+    Bytes skipped{static_cast<std::byte>(-reinterpret_cast<std::uintptr_t>(base_) % kLine)};
+    comm.broadcast(skipped, 0);
+    base_ = static_cast<std::byte*>(base_) + std::to_integer<std::size_t>(skipped[0]);
+  }
+  ~WindowMemory() override {
+    if (mpi_is_running()) MPI_Win_free(&window_);
+  }
+  std::span<std::byte> bytes() override { return {static_cast<std::byte*>(base_), size_}; }
+
+ private:
+  MPI_Win window_;
+  void* base_ = nullptr;
+  std::size_t size_;
+};
 
 void check_message(std::uint64_t length, int tag) {
   if (length > MpiCommunicator::most_message_bytes) {
@@ -190,6 +219,26 @@ std::unique_ptr<Communicator> MpiCommunicator::duplicate() {
   MPI_Comm copy = MPI_COMM_NULL;
   check_mpi(MPI_Comm_dup(comm_, &copy), "MPI_Comm_dup");
   return std::make_unique<MpiCommunicator>(copy, piece_bytes_);
+}
+
+std::unique_ptr<Communicator> MpiCommunicator::on_node() {
+  return std::make_unique<MpiCommunicator>(node_of(comm_), piece_bytes_);
+}
+
+// All of it is rank 0's part of a window: the others look it up.
+std::unique_ptr<SharedMemory> MpiCommunicator::share_memory(std::size_t bytes) {
+  const auto own = static_cast<MPI_Aint>(rank_ == 0 ? bytes + WindowMemory::kLine : 0);
+  void* base = nullptr;
+  MPI_Win window = MPI_WIN_NULL;
+  const bool made = MPI_Win_allocate_shared(own, 1, MPI_INFO_NULL, comm_, &base, &window) == MPI_SUCCESS;
+  if (agree(*this, made ? 0 : 1) != 0) {
+    if (made) MPI_Win_free(&window);
+    return nullptr;
+  }
+  auto memory = std::make_unique<WindowMemory>(window, *this, bytes);
+  if (rank_ == 0) std::ranges::fill(memory->bytes(), std::byte{0});
+  barrier(*this);
+  return memory;
 }
 
 void MpiCommunicator::abort(int status) {

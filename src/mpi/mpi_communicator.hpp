@@ -37,6 +37,8 @@ class MpiCommunicator final : public Communicator {
   std::unique_ptr<Request> start_receive(std::span<std::byte> into, int from, int tag) override;
   std::unique_ptr<Communicator> split(int color, int key) override;
   std::unique_ptr<Communicator> duplicate() override;
+  std::unique_ptr<Communicator> on_node() override;
+  std::unique_ptr<SharedMemory> share_memory(std::size_t bytes) override;
   void abort(int status) override;
 
  private:

@@ -51,6 +51,19 @@ void check_self(int rank) {
   if (rank != 0) fail(ErrorKind::invalid_argument, "rank {} does not exist: this is a world of one", rank);
 }
 
+class OwnMemory final : public SharedMemory {
+ public:
+  explicit OwnMemory(std::size_t bytes) : lines_(bytes / sizeof(Line) + 1), size_(bytes) {}
+  std::span<std::byte> bytes() override { return {lines_[0].bytes, size_}; }
+
+ private:
+  struct alignas(64) Line {
+    std::byte bytes[64];
+  };
+  std::vector<Line> lines_;
+  std::size_t size_;
+};
+
 class SoloCommunicator final : public Communicator {
  public:
   int rank() const override { return 0; }
@@ -81,6 +94,10 @@ class SoloCommunicator final : public Communicator {
 
   std::unique_ptr<Communicator> split(int, int) override { return solo_communicator(); }
   std::unique_ptr<Communicator> duplicate() override { return solo_communicator(); }
+  std::unique_ptr<Communicator> on_node() override { return solo_communicator(); }
+  std::unique_ptr<SharedMemory> share_memory(std::size_t bytes) override {
+    return std::make_unique<OwnMemory>(bytes);
+  }
   void abort(int status) override { std::_Exit(status); }
 
  private:

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tensor/strided_copy.hpp"
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <cstdint>
 #include <cstring>
 #include <type_traits>
 #include <utility>
@@ -98,13 +103,40 @@ void transpose(std::byte* target, const std::byte* source, const CopyDim& row, c
   }
 }
 
+/// Past the caches: a line of the target is not read first, and what the caches hold stays.
+void copy_past_caches(std::byte* target, const std::byte* source, std::size_t bytes) {
+#ifdef __SSE2__
+  constexpr std::size_t kLine = 64, kWorthIt = 8 * kLine;
+  if (bytes >= kWorthIt) {
+    const std::size_t head = -reinterpret_cast<std::uintptr_t>(target) % kLine;
+    std::memcpy(target, source, head);
+    const std::size_t lines_end = head + (bytes - head) / kLine * kLine;
+    for (std::size_t at = head; at < lines_end; at += sizeof(__m128i)) {
+      _mm_stream_si128(reinterpret_cast<__m128i*>(target + at),
+                       _mm_loadu_si128(reinterpret_cast<const __m128i*>(source + at)));
+    }
+    target += lines_end;
+    source += lines_end;
+    bytes -= lines_end;
+  }
+#endif
+  std::memcpy(target, source, bytes);
+}
+
+/// After copies past the caches: others see them.
+void end_copies() {
+#ifdef __SSE2__
+  _mm_sfence();
+#endif
+}
+
 bool is_run(const CopyDim& dim) { return dim.source_stride == 1 && dim.target_stride == 1; }
 bool is_transposition(const CopyDim& row, const CopyDim& column) {
   return row.target_stride == 1 && column.source_stride == 1;
 }
 
 template <class Element>
-void copy_box(std::byte* target, const std::byte* source, std::span<const CopyDim> dims) {
+void copy_box(std::byte* target, const std::byte* source, std::span<const CopyDim> dims, CopyUse use) {
   constexpr std::int64_t kElement = size_of<Element>;
   if (dims.empty()) {
     std::memcpy(target, source, sizeof(Element));
@@ -113,14 +145,18 @@ void copy_box(std::byte* target, const std::byte* source, std::span<const CopyDi
   const CopyDim& dim = dims[0];
   const std::int64_t from = dim.source_stride * kElement, to = dim.target_stride * kElement;
   if (dims.size() == 1 && is_run(dim)) {
-    std::memcpy(target, source, static_cast<std::size_t>(dim.size * kElement));
+    const auto bytes = static_cast<std::size_t>(dim.size * kElement);
+    if (use == CopyUse::later)
+      copy_past_caches(target, source, bytes);
+    else
+      std::memcpy(target, source, bytes);
   } else if (dims.size() == 1) {
     copy_elements<Element>(target, to, source, from, dim.size);
   } else if (dims.size() == 2 && is_transposition(dims[0], dims[1])) {
     transpose<Element>(target, source, dims[0], dims[1]);
   } else {
     for (std::int64_t i = 0; i < dim.size; ++i)
-      copy_box<Element>(target + i * to, source + i * from, dims.subspan(1));
+      copy_box<Element>(target + i * to, source + i * from, dims.subspan(1), use);
   }
 }
 
@@ -144,23 +180,30 @@ std::span<const CopyDim> reorder(std::span<const CopyDim> dims, std::array<CopyD
 }  // namespace
 
 void strided_copy(std::byte* target, const std::byte* source, std::span<const CopyDim> dims,
-                  std::uint64_t element_bytes) {
+                  std::uint64_t element_bytes, CopyUse use) {
   std::array<CopyDim, kReordered> room;
   const auto ordered = reorder(dims, room);
+  const auto copy = [&]<class Element>(Element) { copy_box<Element>(target, source, ordered, use); };
   switch (element_bytes) {
     case 1:
-      return copy_box<std::uint8_t>(target, source, ordered);
+      copy(std::uint8_t{});
+      break;
     case 2:
-      return copy_box<std::uint16_t>(target, source, ordered);
+      copy(std::uint16_t{});
+      break;
     case 4:
-      return copy_box<std::uint32_t>(target, source, ordered);
+      copy(std::uint32_t{});
+      break;
     case 8:
-      return copy_box<std::uint64_t>(target, source, ordered);
+      copy(std::uint64_t{});
+      break;
     case 16:
-      return copy_box<Bits128>(target, source, ordered);
+      copy(Bits128{});
+      break;
     default:
       assert(false);
   }
+  if (use == CopyUse::later) end_copies();
 }
 
 bool is_row_major(std::span<const std::int64_t> sizes, std::span<const std::int64_t> strides) {

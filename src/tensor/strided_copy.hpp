@@ -17,9 +17,12 @@ struct CopyDim {
   std::int64_t size, source_stride, target_stride;
 };
 
+/// What becomes of the target: whether the caches are to keep it.
+enum class CopyUse { soon, later };
+
 /// Copies the box that `dims` (outermost first) describes, element [0, …, 0] at `source` and `target`. The
 /// element size is 1, 2, 4, 8 or 16 bytes. Source and target don't overlap.
 void strided_copy(std::byte* target, const std::byte* source, std::span<const CopyDim> dims,
-                  std::uint64_t element_bytes);
+                  std::uint64_t element_bytes, CopyUse use = CopyUse::soon);
 
 }  // namespace cairn
