@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A job that saves a state which real torch then reads (tests/interop/run_save.py).
 //   save_job DIRECTORY [WORD …]    words: overwrite, twice, strided, split, files, lowest, nomanifest, check,
-//   differ
+//   differ, live, live_shared (DIRECTORY.pth too, of the same state)
 #include <cstdio>
 #include <set>
 #include <string>
 
+#include "cairn/consolidate_live.hpp"
 #include "cairn/mpi.hpp"
 #include "cairn/save.hpp"
 #include "iota_state.hpp"
@@ -72,6 +73,13 @@ int run(Communicator& comm, const std::string& directory, const std::set<std::st
     options.overwrite = true;
     report = saver.save(state.live, directory, options);
     if (report.planned) throw std::runtime_error("an unchanged state was planned again");
+  }
+  if (has("live") || has("live_shared")) {
+    ConsolidateOptions file;
+    file.sync = false;
+    file.overwrite = has("overwrite");
+    file.write = has("live_shared") ? WriteMode::shared : WriteMode::automatic;
+    consolidate(comm, posix_file_system(), state.live, directory + ".pth", file);
   }
   if (comm.rank() == 0) {
     std::printf("tensors %lu objects %lu files %lu bytes %lu\n", report.tensors, report.objects, report.files,

@@ -27,13 +27,18 @@ at::Tensor part_of(const at::Tensor& whole, const TensorLayout& layout) {
 TensorLayout cut(std::size_t dim) { return TensorLayout::sharded({kRows, kColumns}, dim, world().size()); }
 
 /// In rows: parts of a transposed tensor, and conjugates.
-void save_rows(const std::string& directory) {
+TorchState rows() {
   const at::Tensor transposed = part_of(numbered().t().contiguous().t(), cut(0));
   const at::Tensor conjugated = at::complex(transposed, transposed + 1).conj();
   TorchState state(world());
   state.add_tensor("w", cut(0), transposed);
   state.add_tensor("c", cut(0), conjugated);
   state.live().add_object("step", 7);
+  return state;
+}
+
+void save_rows(const std::string& directory) {
+  TorchState state = rows();
   save(world(), posix_file_system(), state, directory);
 }
 
@@ -48,6 +53,20 @@ TEST(TorchStates, AreSavedWhole) {
   EXPECT_TRUE(report.faults.empty());
   EXPECT_EQ(report.tensors, 2u);
   EXPECT_EQ(report.payload_bytes, kRows * kColumns * (8u + 16u));
+}
+
+TEST(TorchStates, BecomeTheTorchFileThatTheirSaveBecomes) {
+  const SharedDirectory dir(nothing);
+  save_rows(dir.path() + "/saved");
+  ConsolidateOptions options;
+  options.source = dir.path() + "/saved";
+  options.destination = dir.path() + "/by-save/out.pth";
+  consolidate(world(), posix_file_system(), options);
+  TorchState state = rows();
+  consolidate(world(), posix_file_system(), state, dir.path() + "/live/out.pth");
+  if (dir.mine() != nullptr) {
+    EXPECT_TRUE(dir.mine()->read("live/out.pth") == dir.mine()->read("by-save/out.pth"));
+  }
 }
 
 TEST(TorchStates, ATensorThatCannotBePreparedFailsOnAllRanks) {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "cairn/communicator.hpp"
+#include "cairn/consolidate_live.hpp"
 #include "cairn/layout.hpp"
 #include "cairn/live_state.hpp"
 #include "cairn/load.hpp"
@@ -118,9 +119,11 @@ class TorchState {
   std::vector<std::pair<at::Device, std::shared_ptr<DeviceMemory>>> memories_;
 };
 
-/// Collective. As save() and load() of live states, with what they need before and after.
+/// Collective. As save(), consolidate() and load() of live states, with what they need before and after.
 SaveReport save(Communicator& comm, FileSystem& files, TorchState& state, const std::string& directory,
                 const SaveOptions& options = {});
+ConsolidateReport consolidate(Communicator& comm, FileSystem& files, TorchState& state,
+                              const std::string& path, const ConsolidateOptions& options = {});
 LoadReport load(Communicator& comm, FileSystem& files, const std::string& path, TorchState& state,
                 const LoadOptions& options = {});
 

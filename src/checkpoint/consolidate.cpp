@@ -26,6 +26,7 @@
 #include "checkpoint/visibility.hpp"
 #include "engine/storage_crc.hpp"
 #include "engine/transfer.hpp"
+#include "formats/dcp/bare_source.hpp"
 #include "formats/dcp/source.hpp"
 #include "formats/dcp/structure.hpp"
 #include "formats/torch_file/source.hpp"
@@ -53,7 +54,7 @@ class Consolidation {
         options_(options),
         target_(target),
         begin_(std::chrono::steady_clock::now()),
-        source_files_(comm, watch_, options.max_memory) {
+        source_files_(comm, watch_, target.live != nullptr ? options.max_memory / 2 : options.max_memory) {
     if (target.shards)
       outputs_ = std::make_unique<ShardOutputs>(files_, options, *target.shards, plan_, report_);
     else
@@ -162,16 +163,19 @@ class Consolidation {
 
   // As many threads as their buffers have room.
   void fit_threads(std::uint64_t bytes_per_thread) {
-    const auto room = options_.max_memory / bytes_per_thread;
-    if (room == 0) {
+    const bool serves = target_.live != nullptr && target_.live->all_write && comm_.size() > 1;
+    const std::uint64_t answer_bytes = serves ? source_files_.answer_bytes() : 0;
+    if (options_.max_memory < answer_bytes + bytes_per_thread) {
       fail(ErrorKind::invalid_argument, "a memory cap of {} bytes is too small: {} expected at least",
-           options_.max_memory, bytes_per_thread);
+           options_.max_memory, answer_bytes + bytes_per_thread);
     }
+    const auto room = (options_.max_memory - answer_bytes) / bytes_per_thread;
     threads_ = static_cast<int>(std::min<std::uint64_t>(static_cast<std::uint64_t>(threads_), room));
   }
 
   // --- all ranks: where the source is, and who reads it ----------------------------------------------------
   void find_source_files() {
+    if (target_.live != nullptr) return take_up_live();
     const SourceSite site = find_source(comm_, watch_, options_.source, target_.sources);
     plan_.source_kind = site.kind;
     plan_.directory = site.directory;
@@ -187,6 +191,16 @@ class Consolidation {
     for (const auto& note : {site.note, sites.note}) {
       if (!note.empty()) report_.warnings.push_back(note);
     }
+  }
+
+  void take_up_live() {
+    plan_.directory = target_.live->directory;
+    watch_.enter(RunPhase::looking);
+    gather_ = comm_.size() > 1 && !target_.live->all_write;
+    source_files_.assign(plan_.directory, target_.live->files,
+                         gather_ ? SourceAccess::Readers::coordinator : SourceAccess::Readers::all);
+    source_files_.run("looking at the destination",
+                      [&] { outputs_->choose(source_files_.files(), {}, requests_); });
   }
 
   void gather_machines() {
@@ -215,6 +229,11 @@ class Consolidation {
   bool is_directory() const { return plan_.source_kind == SourceKind::dcp; }
 
   void open_source(FileSystem& files) {
+    if (target_.live != nullptr) {
+      metadata_.metadata_bytes = target_.live->metadata_bytes;
+      source_ = std::make_unique<dcp::BareSource>(files, plan_.directory, std::move(target_.live->catalog));
+      return;
+    }
     if (!is_directory()) {
       using torch_file::EmptyDicts;
       auto source = std::make_unique<torch_file::FileSource>(
@@ -247,7 +266,10 @@ class Consolidation {
     if (!is_root()) {
       std::span<const std::byte> source;
       plan_ = ConsolidationPlan::decode(message, source);
-      if (is_directory())
+      if (target_.live != nullptr)
+        source_ = std::make_unique<dcp::BareSource>(source_files_.files(), plan_.directory,
+                                                    Catalog::decode(source));
+      else if (is_directory())
         source_ = std::make_unique<dcp::DirectorySource>(files_, plan_.directory, Catalog::decode(source));
       else
         source_ = std::make_unique<torch_file::FileSource>(files_, plan_.directory, source);
@@ -261,6 +283,7 @@ class Consolidation {
   int writing_ranks() const { return gather_ ? 1 : comm_.size(); }
 
   void copy_shared() {
+    if (target_.live != nullptr) return source_files_.run_on_all("copying", [&] { transfer_windows({}); });
     if (!options_.resume) return everywhere("copying", [&] { transfer_windows({}); });
     const auto for_journal = comm_.size() > 1 ? comm_.duplicate() : nullptr;
     on_all_ranks("copying", comm_, [&] { copy(for_journal.get()); });

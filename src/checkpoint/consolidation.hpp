@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One run that reads a checkpoint and writes another: what consolidate, convert and reshard have in common.
+// One run that reads a checkpoint, or what ranks have in memory, and writes a checkpoint: what consolidate,
+// convert and reshard have in common.
 #pragma once
 
 #include <optional>
 
 #include "cairn/checkpoint.hpp"
+#include "checkpoint/live_site.hpp"
 #include "checkpoint/shard_outputs.hpp"
 #include "checkpoint/visibility.hpp"
 
@@ -13,6 +15,9 @@ namespace cairn {
 struct RunTarget {
   Sources sources = Sources::directories;
   std::optional<ShardTarget> shards{};  ///< else torch files
+  /// What is read, in place of options.source; it outlives the run, which takes the catalogue. Each rank's
+  /// `files` have its own file of the site.
+  LiveSite* live = nullptr;
 };
 
 /// Collective. As consolidate().

@@ -49,10 +49,14 @@ bool is_within(const std::string& path, const std::string& directory) {
 void check_output(FileSystem& files, const std::string& source, const std::string& file, bool overwrite) {
   const auto link = files.status(file, false);
   const std::string place = link && link->type == FileType::symlink ? files.resolve(file) : file;
-  if (is_within(existing_ancestor(files, place), files.resolve(source))) refuse_place(source, file);
-  const auto present = files.status(file), read = files.status(source);
-  if (present && read && present->device == read->device && present->inode == read->inode)
-    refuse_place(source, file);
+  const std::string above = existing_ancestor(files, place);
+  const auto present = files.status(file);
+  if (!source.empty()) {
+    const auto read = files.status(source);
+    const bool is_source =
+        present && read && present->device == read->device && present->inode == read->inode;
+    if (is_source || is_within(above, files.resolve(source))) refuse_place(source, file);
+  }
   if (present && present->type != FileType::regular) {
     fail(ErrorKind::io, "{}: the output is neither a regular file nor a directory", escape_name(file));
   }

@@ -11,8 +11,8 @@
 namespace cairn {
 
 /// Throws io when something is at `file` that is no regular file, mismatch when `file` (a symlink: what it
-/// points to) lies inside `source`, a directory, or is `source`, a file; already_exists when a file is there
-/// and `overwrite` is false.
+/// points to) lies inside `source`, a directory, or is `source`, a file (empty: none); already_exists when a
+/// file is there and `overwrite` is false.
 void check_output(FileSystem& files, const std::string& source, const std::string& file, bool overwrite);
 
 /// The same for a directory that a checkpoint is to be written to, which exists when it has a `.metadata`.

@@ -43,13 +43,13 @@ class RemoteFile final : public File {
 }  // namespace
 
 GatheredFileSystem::GatheredFileSystem(FileSystem& inner, std::string directory,
-                                       std::vector<GatheredFile> gathered, Read read)
+                                       std::vector<GatheredFile> gathered, int here, Read read)
     : ForwardingFileSystem(inner),
       directory_(std::move(directory)),
       gathered_(std::move(gathered)),
       read_(std::move(read)) {
   for (std::uint32_t i = 0; i < gathered_.size(); ++i) {
-    if (gathered_[i].owner != 0) by_path_.emplace(directory_ + "/" + gathered_[i].name, i);
+    if (gathered_[i].owner != here) by_path_.emplace(directory_ + "/" + gathered_[i].name, i);
   }
 }
 

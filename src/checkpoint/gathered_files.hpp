@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Files of a checkpoint as the coordinator sees them when other ranks read them for it. Local.
+// Files of a checkpoint as a rank sees them that cannot read them itself, such as those of other ranks.
+// Local.
 #pragma once
 
 #include <functional>
@@ -12,7 +13,7 @@
 
 namespace cairn {
 
-/// A file that one rank reads for the coordinator.
+/// A file that one rank reads for others.
 struct GatheredFile {
   std::string name;  ///< inside the checkpoint's directory
   int owner = 0;     ///< the rank that reads it
@@ -20,14 +21,18 @@ struct GatheredFile {
   std::int64_t modified_ns = 0;  ///< as the owner sees it; known on rank 0
 };
 
-/// Everything is passed on, but for files that another rank owns: they are there with size and time as it
-/// reported, and reads go to `read`.
+/// In place of a rank: no file is read here.
+inline constexpr int kAllElsewhere = -1;
+
+/// Everything is passed on, but for files that another rank than `here` owns: they are there with size and
+/// time as it reported, and reads go to `read`.
 class GatheredFileSystem final : public ForwardingFileSystem {
  public:
   /// `file` is an index into `gathered`.
   using Read = std::function<void(std::uint32_t file, std::uint64_t byte_offset, std::span<std::byte> into)>;
 
-  GatheredFileSystem(FileSystem& inner, std::string directory, std::vector<GatheredFile> gathered, Read read);
+  GatheredFileSystem(FileSystem& inner, std::string directory, std::vector<GatheredFile> gathered, int here,
+                     Read read);
 
   std::unique_ptr<File> open_read(const std::string& path) override;
   std::optional<FileStatus> status(const std::string& path, bool follow_symlink) override;
@@ -38,7 +43,7 @@ class GatheredFileSystem final : public ForwardingFileSystem {
   std::string directory_;
   std::vector<GatheredFile> gathered_;
   Read read_;
-  std::unordered_map<std::string, std::uint32_t> by_path_;  // of those that another rank owns
+  std::unordered_map<std::string, std::uint32_t> by_path_;  // of those that `read` is for
 };
 
 }  // namespace cairn

@@ -14,14 +14,13 @@
 #include "checkpoint/new_file.hpp"
 #include "checkpoint/process_memory.hpp"
 #include "checkpoint/replica_check.hpp"
+#include "checkpoint/save_parts.hpp"
 #include "engine/shard_writer.hpp"
 #include "engine/transfer.hpp"
 #include "formats/dcp/directory_output.hpp"
-#include "formats/dcp/item_writer.hpp"
 #include "formats/dcp/manifest.hpp"
 #include "formats/dcp/metadata_encoder.hpp"
 #include "parallel/agree.hpp"
-#include "pickle/plain_object.hpp"
 
 namespace cairn {
 namespace {
@@ -53,12 +52,6 @@ std::string new_save_id() {
   words[2] = (words[2] & 0x3fffffffu) | 0x80000000u;
   return fmt::format("{:08x}-{:04x}-{:04x}-{:04x}-{:04x}{:08x}", words[0], words[1] >> 16, words[1] & 0xffffu,
                      words[2] >> 16, words[2] & 0xffffu, words[3]);
-}
-
-Bytes stored_object(const Object& object) {
-  if (object.is<Object::Stored>()) return object.as<Object::Stored>().bytes;
-  pickle::Arena arena;
-  return dcp::object_item(arena, pickle::add_object(arena, object));
 }
 
 Bytes encode(std::span<const WrittenItem> items) {
@@ -188,47 +181,22 @@ class SaveRun {
   }
 
   void make_plan(PlanCache<SavePlan>& parts, PlanCache<GlobalSavePlan>& wholes) {
-    const auto states = comm_.gather(state_.description().encode(), 0);
-    const Bytes mine = on_root_for_each("planning", comm_, 0, [&] {
-      std::vector<RankState> decoded;
-      for (const Bytes& state : states) decoded.push_back(RankState::decode(state));
-      auto whole = std::make_shared<const GlobalSavePlan>(plan_save(decoded, options_.plan));
-      std::vector<Bytes> out;
-      for (const SavePlan& part : whole->parts) out.push_back(part.encode());
-      wholes.store(std::move(whole));
-      return out;
-    });
-    on_all_ranks("taking up the plan", comm_, [&] {
-      part_ = std::make_shared<const SavePlan>(SavePlan::decode(mine, state_.description()));
-      parts.store(part_);
-    });
+    SharedPlan plan = plan_together(comm_, state_.description(), options_.plan);
+    if (is_coordinator()) wholes.store(std::move(plan.whole));
+    part_ = std::move(plan.part);
+    parts.store(part_);
   }
 
   void write_file(std::uint32_t number, std::span<const WriteItem> items, int threads) {
     std::vector<ShardItem> contents;
     contents.reserve(items.size());
-    for (const WriteItem& item : items) contents.push_back(content_of(item));
+    for (const WriteItem& item : items) contents.push_back(content_of(state_, *part_, item));
     const std::string name = dcp::shard_name(comm_.rank(), first_index_ + number);
     NewFile& file = new_files_.emplace_back(files_, (std::filesystem::path(directory_) / name).string());
     const auto written = write_shard(file.file(), contents, threads);
     if (options_.sync) file.file().sync();
     file.close();
     written_.insert(written_.end(), written.begin(), written.end());
-  }
-
-  ShardItem content_of(const WriteItem& item) const {
-    const RankState& known = state_.description();
-    if (!known.is_tensor(item.entry)) return {{}, stored_object(state_.object(item.entry))};
-    const BoxView part = part_->box(known, item);
-    if (item.bytes == 0)
-      return {
-          TensorView::contiguous(known.dtype(item.entry), {part.sizes.begin(), part.sizes.end()}, nullptr)};
-    const TensorView& view = state_.view(item.entry, item.box);
-    if (item.part_at == WriteItem::kWholeBox) return {view};
-    const BoxView box = known.box(item.entry, item.box);
-    std::vector<std::int64_t> offsets(part.offsets.begin(), part.offsets.end());
-    for (std::size_t d = 0; d < offsets.size(); ++d) offsets[d] -= box.offsets[d];
-    return {view.part(offsets, part.sizes)};
   }
 
   void publish_alone(const std::vector<Bytes>& written_by_rank, SaveReport& report) {

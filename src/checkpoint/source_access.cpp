@@ -17,7 +17,7 @@ SourceAccess::SourceAccess(Communicator& comm, RunWatch& watch, std::uint64_t ma
 
 SourceAccess::~SourceAccess() = default;
 
-void SourceAccess::assign(const std::string& directory, std::vector<GatheredFile> gathered) {
+void SourceAccess::assign(const std::string& directory, std::vector<GatheredFile> gathered, Readers readers) {
   directory_ = directory;
   gathered_ = std::move(gathered);
   owners_.clear();
@@ -28,13 +28,14 @@ void SourceAccess::assign(const std::string& directory, std::vector<GatheredFile
   const auto repeated = std::ranges::unique(owners_);
   owners_.erase(repeated.begin(), repeated.end());
 
+  all_read_ = readers == Readers::all && comm_.size() > 1;
   view_.reset();
-  if (owners_.empty()) return;
+  if (owners_.empty() && !all_read_) return;
   if (!private_comm_) private_comm_ = comm_.duplicate();
   cache_.emplace(own_);
-  if (!is_root()) return;
+  if (!is_root() && !all_read_) return;
   reads_.emplace(*private_comm_, requests_);
-  view_.emplace(own_, directory_, gathered_,
+  view_.emplace(own_, directory_, gathered_, comm_.rank(),
                 [this](std::uint32_t file, std::uint64_t byte_offset, std::span<std::byte> into) {
                   const Activity::Running reading(watch_.activity(), "reading over there",
                                                   gathered_[file].name);
@@ -85,11 +86,19 @@ void SourceAccess::coordinate(const std::function<void()>& body) {
   dismiss_all(std::nullopt, nullptr);
 }
 
+void SourceAccess::run_on_all(std::string_view step, const std::function<void()>& body) {
+  on_all_ranks(step, comm_, [&] {
+    if (!all_read_) return watch_.work(body);
+    reads_->run_on_all(body, std::bind_front(&SourceAccess::read_own, this));
+  });
+}
+
 void SourceAccess::serve() {
-  serve_reads(*private_comm_, requests_,
-              [this](std::uint32_t file, std::uint64_t byte_offset, std::span<std::byte> into) {
-                cache_->open(directory_ + "/" + gathered_[file].name)->read(byte_offset, into);
-              });
+  serve_reads(*private_comm_, requests_, std::bind_front(&SourceAccess::read_own, this));
+}
+
+void SourceAccess::read_own(std::uint32_t file, std::uint64_t byte_offset, std::span<std::byte> into) {
+  cache_->open(directory_ + "/" + gathered_[file].name)->read(byte_offset, into);
 }
 
 // Damage is found by the coordinator; whoever looks for the file must know on which rank's disk it is.

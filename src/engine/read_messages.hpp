@@ -18,11 +18,12 @@ inline constexpr int kRequestTag = 0;
 constexpr int state_tag(std::uint32_t slot) { return 1 + 3 * static_cast<int>(slot); }
 constexpr int bytes_tag(std::uint32_t slot) { return state_tag(slot) + 1; }
 constexpr int text_tag(std::uint32_t slot) { return state_tag(slot) + 2; }
+inline constexpr int kDismissalTag = state_tag(kMostReadSlots);
 
 struct ReadMessage {
   enum class Kind : std::uint32_t {
     read,     ///< answered with the size of an error's text (0: none), `bytes` bytes, and the text if any
-    dismiss,  ///< no more reads; `bytes` of an error's text follow, with the text tag of slot 0
+    dismiss,  ///< no more reads; `bytes` of an error's text follow, with the tag of dismissals
   } kind;
   std::uint32_t slot, file;
   std::uint64_t byte_offset, bytes;

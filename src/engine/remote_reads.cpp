@@ -23,6 +23,21 @@ constexpr std::size_t kRememberedFailures = 64;
 constexpr Patience kMoving{std::chrono::microseconds(100), std::chrono::microseconds(50)};
 constexpr Patience kIdle{std::chrono::microseconds(20), std::chrono::microseconds(500)};
 
+/// The pauses of a loop that polls: they grow until something has moved.
+class Pauses {
+ public:
+  void pause(bool is_moving) {
+    if (is_moving != is_moving_) end();
+    is_moving_ = is_moving;
+    (backoff_ ? *backoff_ : backoff_.emplace(is_moving ? kMoving : kIdle)).pause();
+  }
+  void end() { backoff_.reset(); }
+
+ private:
+  bool is_moving_ = true;
+  std::optional<Backoff> backoff_;
+};
+
 }  // namespace
 
 struct RemoteReads::Asked {
@@ -51,13 +66,18 @@ RemoteReads::~RemoteReads() = default;
 
 void RemoteReads::run(const std::function<void()>& body) {
   const AtWork at_work;
+  run_beside(body, [this] { carry(); });
+  if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
+}
+
+void RemoteReads::run_beside(const std::function<void()>& body, const std::function<void()>& carry) {
   done_ = false;
-  std::exception_ptr failure;
+  thrown_ = nullptr;
   std::jthread worker([&] {
     try {
       body();
     } catch (...) {
-      failure = std::current_exception();
+      thrown_ = std::current_exception();
     }
     const std::lock_guard lock(mutex_);
     done_ = true;
@@ -70,22 +90,28 @@ void RemoteReads::run(const std::function<void()>& body) {
     throw;
   }
   worker.join();
-  if (failure) std::rethrow_exception(failure);
 }
 
 void RemoteReads::carry() {
-  std::optional<Backoff> backoff;
-  for (;;) {
+  Pauses pauses;
+  do {
     if (step())
-      backoff.reset();
+      pauses.end();
     else
-      (backoff ? *backoff : backoff.emplace(kMoving)).pause();
+      pauses.pause(true);
     attend();
-    if (std::ranges::any_of(running_, [](const auto& running) { return running != nullptr; })) continue;
-    std::unique_lock lock(mutex_);  // nothing to carry: no need to poll the messages
-    changed_.wait_for(lock, kAttendInterval, [this] { return done_ || !waiting_.empty(); });
-    if (done_ && waiting_.empty()) return;
-  }
+  } while (is_carrying() || wait_for_reads(kAttendInterval));
+}
+
+bool RemoteReads::is_carrying() const {
+  return std::ranges::any_of(running_, [](const auto& running) { return running != nullptr; });
+}
+
+// Nothing to carry: no need to poll the messages. False: there will be no more reads.
+bool RemoteReads::wait_for_reads(std::chrono::microseconds at_most) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, at_most, [this] { return done_ || !waiting_.empty(); });
+  return !done_ || !waiting_.empty();
 }
 
 // Whether anything moved.
@@ -193,13 +219,12 @@ void RemoteReads::dismiss(int rank, const Error* failure) {
   const Bytes text = failure != nullptr ? encode_error(*failure) : Bytes();
   const auto message = ReadMessage{ReadMessage::Kind::dismiss, 0, 0, 0, text.size()}.encode();
   const auto sent = comm_.start_send(message, rank, kRequestTag);
-  const auto told = text.empty() ? nullptr : comm_.start_send(text, rank, text_tag(0));
+  const auto told = text.empty() ? nullptr : comm_.start_send(text, rank, kDismissalTag);
   sent->wait();
   if (told) told->wait();
 }
 
-// --- the ranks that are asked
-// -------------------------------------------------------------------------------
+// --- the ranks that are asked ----------------------------------------------------------------------------
 
 namespace {
 
@@ -211,10 +236,6 @@ struct Answer {
   bool is_sent() {
     if (std::ranges::all_of(sent, [](const auto& request) { return request->test(); })) sent.clear();
     return sent.empty();
-  }
-  void wait() {
-    for (const auto& request : sent) request->wait();
-    sent.clear();
   }
 };
 
@@ -229,56 +250,154 @@ Bytes failure_text(const std::function<void()>& body) {
   }
 }
 
-void give(Communicator& comm, const ReadMessage& message, Answer& answer, const ReadFile& read) {
-  answer.wait();
-  answer.bytes.resize(kMostAnswerBytes);
-  const auto into = std::span(answer.bytes).first(std::min(message.bytes, kMostAnswerBytes));
-  answer.text = failure_text([&] { read(message.file, message.byte_offset, into); });
-  ByteWriter state;
-  state.write<std::uint64_t>(answer.text.size());
-  std::ranges::copy(state.view(), answer.state.begin());
-  // after a failure too: the coordinator waits for as many bytes as it asked for
-  answer.sent.push_back(comm.start_send(answer.state, kCoordinator, state_tag(message.slot)));
-  answer.sent.push_back(comm.start_send(into, kCoordinator, bytes_tag(message.slot)));
-  if (!answer.text.empty()) {
-    answer.sent.push_back(comm.start_send(answer.text, kCoordinator, text_tag(message.slot)));
-  }
-}
-
-void wait_for(Request& request, std::vector<Answer>& answers) {
-  for (bool moving = true;;) {
-    Backoff backoff(moving ? kMoving : kIdle);
-    for (;; backoff.pause()) {
-      if (request.test()) return;
-      if (moving && std::ranges::all_of(answers, &Answer::is_sent)) break;
-    }
-    moving = false;
-  }
-}
-
-[[noreturn]] void throw_told(Communicator& comm, std::uint64_t text_bytes) {
-  Bytes text(text_bytes);
-  comm.start_receive(text, kCoordinator, text_tag(0))->wait();
-  throw decode_error(text);
-}
-
 }  // namespace
 
-void serve_reads(Communicator& comm, int requests, const ReadFile& read) {
-  std::vector<Answer> answers(static_cast<std::size_t>(std::clamp(requests, 1, kMostRequests)));
-  std::array<std::byte, ReadMessage::kBytes> wire;
-  for (std::size_t next = 0;; next = (next + 1) % answers.size()) {
-    attend();
-    wait_for(*comm.start_receive(wire, kCoordinator, kRequestTag), answers);
-    const auto message = ReadMessage::decode(wire);
-    if (message.kind == ReadMessage::Kind::read) {
-      give(comm, message, answers[next], read);
-      continue;
+/// Answers ranks until they dismiss this one, a step at a time.
+class ReadServer {
+ public:
+  ReadServer(Communicator& comm, const std::vector<int>& askers, int requests, const ReadFile& read)
+      : comm_(comm), read_(read), answers_(static_cast<std::size_t>(std::clamp(requests, 1, kMostRequests))) {
+    for (const int rank : askers) {
+      asking_.push_back({rank, {}, nullptr});
     }
-    for (Answer& answer : answers) answer.wait();
-    if (message.bytes > 0) throw_told(comm, message.bytes);
-    return;
+    for (Asking& asking : asking_) await(asking);
   }
+
+  /// Whether anything moved.
+  bool step() {
+    bool moved = false;
+    for (std::size_t i = 0; i < asking_.size(); ++i) {  // all have their turn, however few the answers are
+      Asking& asking = asking_[(first_ + i) % asking_.size()];
+      moved = (asking.request && asking.request->test() && take(asking)) || moved;
+    }
+    if (!asking_.empty()) first_ = (first_ + 1) % asking_.size();
+    return moved;
+  }
+
+  bool is_moving() {
+    return std::ranges::count_if(answers_, [](Answer& answer) { return !answer.is_sent(); }) > 0;
+  }
+  bool is_done() {
+    const auto is_left = [](const Asking& asking) { return asking.request == nullptr; };
+    return std::ranges::all_of(asking_, is_left) && !is_moving();
+  }
+  /// What a rank said of a read that failed here.
+  const std::optional<Error>& told() const { return told_; }
+
+ private:
+  struct Asking {
+    int rank;
+    std::array<std::byte, ReadMessage::kBytes> wire;
+    std::unique_ptr<Request> request;  // null: it asks no more
+  };
+
+  void await(Asking& asking) { asking.request = comm_.start_receive(asking.wire, asking.rank, kRequestTag); }
+
+  // False: all answers are on their way, and the request waits.
+  bool take(Asking& asking) {
+    const auto message = ReadMessage::decode(asking.wire);
+    if (message.kind == ReadMessage::Kind::dismiss) {
+      asking.request.reset();
+      if (message.bytes > 0) take_failure(asking.rank, message.bytes);
+      return true;
+    }
+    const auto answer = std::ranges::find_if(answers_, &Answer::is_sent);
+    if (answer == answers_.end()) return false;
+    give(asking.rank, message, *answer);
+    await(asking);
+    return true;
+  }
+
+  void take_failure(int rank, std::uint64_t text_bytes) {
+    Bytes text(text_bytes);
+    comm_.start_receive(text, rank, kDismissalTag)->wait();
+    if (!told_) told_ = decode_error(text);
+  }
+
+  void give(int rank, const ReadMessage& message, Answer& answer) {
+    answer.bytes.resize(kMostAnswerBytes);
+    const auto into = std::span(answer.bytes).first(std::min(message.bytes, kMostAnswerBytes));
+    answer.text = failure_text([&] { read_(message.file, message.byte_offset, into); });
+    ByteWriter state;
+    state.write<std::uint64_t>(answer.text.size());
+    std::ranges::copy(state.view(), answer.state.begin());
+    // after a failure too: who asked waits for as many bytes as it asked for
+    answer.sent.push_back(comm_.start_send(answer.state, rank, state_tag(message.slot)));
+    answer.sent.push_back(comm_.start_send(into, rank, bytes_tag(message.slot)));
+    if (!answer.text.empty())
+      answer.sent.push_back(comm_.start_send(answer.text, rank, text_tag(message.slot)));
+  }
+
+  Communicator& comm_;
+  const ReadFile& read_;
+  std::vector<Asking> asking_;
+  std::vector<Answer> answers_;
+  std::size_t first_ = 0;
+  std::optional<Error> told_;
+};
+
+void serve_reads(Communicator& comm, int requests, const ReadFile& read) {
+  ReadServer server(comm, {kCoordinator}, requests, read);
+  Pauses pauses;
+  while (!server.is_done()) {
+    if (server.step())
+      pauses.end();
+    else
+      pauses.pause(server.is_moving());
+    attend();
+  }
+  if (server.told()) throw Error(*server.told());
+}
+
+// --- all ranks -------------------------------------------------------------------------------------------
+
+void RemoteReads::run_on_all(const std::function<void()>& body, const ReadFile& read) {
+  std::vector<int> others;
+  for (int rank = 0; rank < comm_.size(); ++rank) {
+    if (rank != comm_.rank()) others.push_back(rank);
+  }
+  ReadServer server(comm_, others, requests_, read);
+  run_beside(body, [&] { carry_and_serve(server); });
+  if (server.told()) throw Error(*server.told());
+  const auto error = thrown_error();
+  if (thrown_ && !(error && origin(*error))) std::rethrow_exception(std::exchange(thrown_, nullptr));
+}
+
+void RemoteReads::carry_and_serve(ReadServer& server) {
+  std::optional<AtWork> at_work(std::in_place);  // while the body is
+  Pauses pauses;
+  while (at_work || !server.is_done()) {
+    const bool moved = step();
+    const bool is_moving = is_carrying() || server.is_moving();
+    if (server.step() || moved) {
+      pauses.end();
+    } else if (is_moving || !at_work) {
+      pauses.pause(is_moving);
+    } else if (!wait_for_reads(kIdle.longest_sleep)) {
+      leave();
+      at_work.reset();
+    }
+    attend();
+  }
+}
+
+// The others need not wait for requests of this rank. The one where a read failed learns what came of it.
+void RemoteReads::leave() {
+  const auto error = thrown_error();
+  const auto failed = error ? origin(*error) : std::nullopt;
+  for (int rank = 0; rank < comm_.size(); ++rank) {
+    if (rank != comm_.rank()) dismiss(rank, failed == rank ? &*error : nullptr);
+  }
+}
+
+std::optional<Error> RemoteReads::thrown_error() const {
+  try {
+    if (thrown_) std::rethrow_exception(thrown_);
+  } catch (const Error& error) {
+    return error;
+  } catch (...) {  // nothing that came from another rank
+  }
+  return std::nullopt;
 }
 
 }  // namespace cairn

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Reading files that other ranks have and the coordinator has not: it asks for ranges in the order in which
-// it needs them, they read and answer. Nobody sends what was not asked for, so that the memory on both sides
-// is bounded by the number of requests on their way.
+// Reading files that other ranks have and this one has not: it asks for ranges in the order in which it needs
+// them, they read and answer. Nobody sends what was not asked for, so that the memory on both sides is
+// bounded by the number of requests on their way. Either the coordinator asks and the others serve it, or all
+// ranks do both.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -26,7 +29,13 @@ inline constexpr std::uint64_t kMostAnswerBytes = 1 << 20;
 /// Requests on their way to one rank at a time, at most.
 inline constexpr int kMostRequests = 8;
 
-/// The coordinator's side; it is rank 0 of the communicator.
+/// Reads bytes of a file by its number.
+using ReadFile =
+    std::function<void(std::uint32_t file, std::uint64_t byte_offset, std::span<std::byte> into)>;
+
+class ReadServer;
+
+/// The side that asks: the coordinator, which is rank 0 of the communicator, or each of all ranks.
 class RemoteReads {
  public:
   /// Local. `comm` is used for nothing else and outlives the object. At most `requests` (1 to kMostRequests)
@@ -38,6 +47,10 @@ class RemoteReads {
   /// messages of its reads; it is attended and at work meanwhile (parallel/attention.hpp). Throws what `body`
   /// throws. Every rank that is asked must be in serve_reads().
   void run(const std::function<void()>& body);
+  /// Collective. run() on all ranks at once: each answers the others, by `read`, until all are done. What
+  /// fails in `read` is thrown by its rank, as the body that asked threw it, and not by the one that asked.
+  /// Holds as many buffers as serve_reads().
+  void run_on_all(const std::function<void()>& body, const ReadFile& read);
 
   /// For the body of run() and threads that it started, several at a time. Reads bytes of a file of `rank`,
   /// in that rank's numbering. Throws the Error that the read failed with over there.
@@ -52,7 +65,13 @@ class RemoteReads {
  private:
   struct Asked;
   struct Running;
+  void run_beside(const std::function<void()>& body, const std::function<void()>& carry);
   void carry();
+  void carry_and_serve(ReadServer& server);
+  void leave();
+  std::optional<Error> thrown_error() const;
+  bool is_carrying() const;
+  bool wait_for_reads(std::chrono::microseconds at_most);
   bool step();
   void start(Asked& asked, std::uint32_t slot);
   bool finished(Running& running);
@@ -65,15 +84,12 @@ class RemoteReads {
   std::condition_variable changed_;
   std::deque<Asked*> waiting_;                         // guarded; in the order of the reads
   bool done_ = false;                                  // guarded; the body
+  std::exception_ptr thrown_;                          // by the body, before it is done
   std::optional<Error> broken_;                        // guarded; no message can be carried any more
   std::vector<std::pair<int, std::string>> failures_;  // guarded; latest reads that failed, by rank
   std::vector<std::unique_ptr<Running>> running_;      // by slot; empty ones are null
   std::vector<int> on_their_way_;                      // by rank
 };
-
-/// Reads bytes of a file by its number.
-using ReadFile =
-    std::function<void(std::uint32_t file, std::uint64_t byte_offset, std::span<std::byte> into)>;
 
 /// Local, on a rank other than 0: answers the coordinator's requests with `read` until it dismisses this
 /// rank. An Error of `read` becomes the answer. The thread is attended. Holds `requests` buffers of

@@ -10,6 +10,12 @@ SaveReport save(Communicator& comm, FileSystem& files, TorchState& state, const 
   return save(comm, files, std::as_const(state).live(), directory, options);
 }
 
+ConsolidateReport consolidate(Communicator& comm, FileSystem& files, TorchState& state,
+                              const std::string& path, const ConsolidateOptions& options) {
+  on_all_ranks("preparing the tensors", comm, [&] { state.prepare_save(); });
+  return consolidate(comm, files, std::as_const(state).live(), path, options);
+}
+
 LoadReport load(Communicator& comm, FileSystem& files, const std::string& path, TorchState& state,
                 const LoadOptions& options) {
   on_all_ranks("preparing the tensors", comm, [&] { state.prepare_load(); });

@@ -4,7 +4,8 @@
     run_save.py --program SAVE_JOB --env ENV.SH --cairn CAIRN [--ranks N …]
 
 torch.distributed.checkpoint loads every tensor bit by bit and every object, in this process and as DTensors on 1, 2 and 4 ranks of
-gloo; dcp_to_torch_save converts the directory; `cairn verify` finds it whole.
+gloo; dcp_to_torch_save converts the directory; `cairn verify` finds it whole. The same state as one torch file, without a directory in
+between, is loaded by torch.load.
 """
 import argparse
 import os
@@ -106,6 +107,15 @@ def check_converted(directory, ranks, scratch):
     check_loaded(state, ranks, target)
 
 
+def check_live(file, ranks):
+    state = torch.load(file, weights_only=True)
+    require(state["optim"] == {"groups": [{"lr": 0.5, "params": [0, 1]}], "step": 3}, f"{file}: optim is {state['optim']}")
+    check_loaded(state, ranks, file)
+    for name, value in objects(ranks).items():
+        if not name.startswith("optim."):
+            require(state[name] == value and type(state[name]) is type(value), f"{file}: {name} is {state[name]!r}")
+
+
 def check_directory(directory, words, arguments, ranks, scratch):
     metadata = pickle.loads((directory / ".metadata").read_bytes())
     announced = getattr(metadata, "cairn_manifest", None)
@@ -113,6 +123,8 @@ def check_directory(directory, words, arguments, ranks, scratch):
     require((directory / "cairn.manifest").exists() == ("nomanifest" not in words), f"{directory}: manifest")
     check_with_torch(directory, ranks)
     check_converted(directory, ranks, scratch)
+    if "live" in words or "live_shared" in words:
+        check_live(pathlib.Path(f"{directory}.pth"), ranks)
     subprocess.run([arguments.cairn, "verify", "--strict", str(directory)], check=True)
 
 
@@ -136,15 +148,15 @@ def main():
         parser.add_argument(f"--{option}", required=True)
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2, 3, 4, 8])
     arguments = parser.parse_args()
-    variants = [[], ["strided", "check"], ["split", "files"], ["lowest", "nomanifest"], ["twice"]]
+    variants = [["live"], ["strided", "check", "live_shared"], ["split", "files"], ["lowest", "nomanifest"], ["twice"]]
     with tempfile.TemporaryDirectory(prefix="cairn-save-") as scratch:
         scratch = pathlib.Path(scratch)
         for ranks in arguments.ranks:
             for words in variants if ranks in (1, 4) else variants[:2]:
-                directory = scratch / f"n{ranks}-{'-'.join(words) or 'plain'}"
+                directory = scratch / f"n{ranks}-{'-'.join(words)}"
                 save(arguments, ranks, directory, words)
                 check_directory(directory, words, arguments, ranks, scratch)
-            plain = scratch / f"n{ranks}-plain"
+            plain = scratch / f"n{ranks}-live"
             refuse(arguments, ranks, plain, [], "a checkpoint is there already")
             if ranks > 1:
                 refuse(arguments, ranks, scratch / "differ", ["differ"], "'optim.step': ranks 0 and")
@@ -155,7 +167,7 @@ def main():
             require(names == sorted(f"__{rank}_1.distcp" for rank in range(ranks)), f"overwritten: {names}")
         for world in (1, 2, 4):
             store = scratch / f"store{world}"
-            multiprocessing.spawn(load_as_dtensors, (world, str(scratch / "n4-plain"), 4, str(store)), nprocs=world)
+            multiprocessing.spawn(load_as_dtensors, (world, str(scratch / "n4-live"), 4, str(store)), nprocs=world)
     print("saved on", arguments.ranks, "ranks and read by torch", torch.__version__)
 
 

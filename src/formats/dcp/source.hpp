@@ -17,7 +17,7 @@ namespace cairn::dcp {
 /// Items up to this size are read whole, head and payload in one request.
 inline constexpr std::uint64_t kSmallItemBytes = 64 << 10;
 
-class DirectorySource final : public CheckpointSource {
+class DirectorySource : public CheckpointSource {
  public:
   /// Local. Opens nothing yet. `files` outlives the source.
   DirectorySource(FileSystem& files, std::string directory, Catalog catalog);

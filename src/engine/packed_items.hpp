@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Items of a save as the bytes of a file that is nowhere: read by range, made when they are asked for. Local.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "cairn/plan.hpp"
+#include "engine/shard_writer.hpp"
+
+namespace cairn {
+
+/// Item after item without gaps: of a tensor its elements, row-major, without a frame; of an object its
+/// bytes.
+class PackedItems {
+ public:
+  /// The memory that the views see outlives the object.
+  explicit PackedItems(std::vector<ShardItem> items);
+
+  std::uint64_t byte_count() const { return ends_.empty() ? 0 : ends_.back(); }
+  /// Of the items, in their order.
+  std::vector<ItemPlace> places() const;
+  /// Any thread, several at a time. The range lies in [0, byte_count()). Throws what DeviceMemory::copy_out
+  /// throws.
+  void read(std::uint64_t byte_offset, std::span<std::byte> into) const;
+
+ private:
+  std::uint64_t begin(std::size_t item) const { return item == 0 ? 0 : ends_[item - 1]; }
+
+  std::vector<ShardItem> items_;
+  std::vector<std::uint64_t> ends_;
+};
+
+}  // namespace cairn
