@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <new>
 
 #include "base/fail.hpp"
 #include "cairn/save.hpp"
@@ -312,6 +313,40 @@ TEST(Load, AFailureOnAnyRankIsEverybodys) {
         ASSERT_EQ(error.failures().size(), 1u) << error.what();
         EXPECT_EQ(error.failures()[0].rank, bad);
         EXPECT_EQ(target.state().object(302), Object("")) << "objects change last";
+      }
+    }
+  }
+}
+
+// In whichever thread the bytes arrive: those of its own reading, and the one that receives.
+TEST(Load, AFailingDeviceOrALackOfMemoryIsEverybodys) {
+  const Replicated saved;
+  const std::pair<const char*, std::function<void()>> failures[] = {
+      {"the device is gone", [] { throw Error(ErrorKind::io, "the device is gone"); }},
+      {"out of memory", [] { throw std::bad_alloc(); }}};
+  for (const ReadOnce read_once : {ReadOnce::on, ReadOnce::off}) {
+    for (const auto& [words, fail] : failures) {
+      for (int bad = 0; bad < world().size(); ++bad) {
+        LoadTarget target(world().rank());
+        Replicated::want_all(target, MemoryKind::device);
+        std::atomic<int> copies{0};
+        if (world().rank() == bad)
+          target.device().before_copy_in([&copies, &fail = fail] { return ++copies > 3 ? fail() : void(); });
+        LoadOptions options;
+        options.read_once = read_once;
+        options.threads = 2;
+        const auto run = [&] { load(world(), posix_file_system(), saved.path(), target.state(), options); };
+        const Error error = same_failure(world(), run);
+        EXPECT_EQ(error.kind(), ErrorKind::io);
+        ASSERT_FALSE(error.failures().empty());
+        EXPECT_EQ(error.failures()[0].rank, bad) << error.what();
+        EXPECT_TRUE(contains(error, words)) << error.what();
+        EXPECT_TRUE(contains(error, "a part of the new values")) << error.what();
+        EXPECT_EQ(target.state().object(302), Object("")) << "objects change last";
+        if (bad > 0) continue;  // the rest takes its time
+        target.device().before_copy_in({});
+        run();
+        target.expect_iota();
       }
     }
   }

@@ -227,6 +227,35 @@ TEST(SaveFailures, KeepTheCheckpointThatWasThere) {
   }
 }
 
+TEST(SaveFailures, ADirectoryThatIsSeenLateIsWaitedFor) {
+  const SharedDirectory dir(nothing);
+  IotaState state(world().rank());
+  fill(state, world(), 1);
+  const int late = world().size() - 1;
+  SaveOptions options;
+  for (const bool is_seen : {true, false}) {
+    FaultyFileSystem files(posix_file_system());
+    InjectedFault unseen{.operation = Operation::create, .path_contains = ".distcp", .error_number = ENOENT};
+    if (is_seen) unseen.call_count = 5;
+    if (world().rank() == late) files.inject(unseen);
+    const std::string directory = dir.path() + (is_seen ? "/seen" : "/never");
+    if (is_seen) {
+      save(world(), files, state.live, directory, options);
+      expect_whole(directory);
+      if (world().rank() == late) {
+        EXPECT_GE(files.count(Operation::create).calls, 6u);
+      }
+      continue;
+    }
+    options.visibility_timeout_s = 0.05;
+    const Error error = failure_of([&] { save(world(), files, state.live, directory, options); });
+    EXPECT_EQ(error.kind(), ErrorKind::not_found) << error.what();
+    EXPECT_EQ(error.failures()[0].rank, late);
+    EXPECT_TRUE(contains(error, "all ranks see")) << error.what();
+    EXPECT_EQ(content(directory), "");
+  }
+}
+
 TEST(SaveFailures, AfterTheRenamingTheNewCheckpointStays) {
   const SharedDirectory dir(nothing);
   IotaState state(world().rank());

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -84,10 +85,14 @@ class PlayedDevice final : public DeviceMemory {
     memory_.resize(at + bytes, std::byte{0xcd});
     return reinterpret_cast<std::byte*>(kBase + at);
   }
+  /// What happens in every copy into it from now on, before the bytes arrive.
+  void before_copy_in(std::function<void()> happens) { before_copy_in_ = std::move(happens); }
+
   void copy_out(const std::byte* from, std::span<std::byte> into) override {
     std::ranges::copy(std::span(memory_).subspan(place(from), into.size()), into.begin());
   }
   void copy_in(std::span<const std::byte> bytes, std::byte* to) override {
+    if (before_copy_in_) before_copy_in_();
     std::ranges::copy(bytes, memory_.begin() + static_cast<std::ptrdiff_t>(place(to)));
   }
 
@@ -98,6 +103,7 @@ class PlayedDevice final : public DeviceMemory {
   }
 
   std::vector<std::byte> memory_;
+  std::function<void()> before_copy_in_;
 };
 
 enum class MemoryKind { contiguous, columns_first, gaps, backwards, device };
@@ -110,6 +116,7 @@ class LoadTarget {
   explicit LoadTarget(int rank) : state_(rank) {}
 
   LiveState& state() { return state_; }
+  PlayedDevice& device() { return *device_; }
 
   void add(const std::string& name, DType dtype, const Shape& shape, const std::vector<Box>& boxes,
            MemoryKind kind = MemoryKind::contiguous) {

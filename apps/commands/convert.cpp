@@ -12,6 +12,7 @@ constexpr int kMostRanks = 65536, kMostDims = 64;
 struct Wanted {
   ConvertOptions options;
   ProgressForm progress;
+  bool dry_run;
 };
 
 void add_layout_options(Grammar& grammar, const char* ranks) {
@@ -19,7 +20,7 @@ void add_layout_options(Grammar& grammar, const char* ranks) {
                                            "the dimension that tensors are cut along");
   add_output_options(grammar);
   add_name_options(grammar);
-  grammar.add()("objects", word("WHAT")->default_value("keep"), "values that are no tensors: keep; drop");
+  add_file_options(grammar);
   add_run_options(grammar);
 }
 
@@ -30,15 +31,16 @@ Wanted read_options(const Grammar& grammar, const Parsed& parsed) {
     wanted.options.ranks = number_option("--ranks", parsed.text("ranks"), 1, kMostRanks);
   }
   wanted.options.dim = static_cast<std::size_t>(number_option("--dim", parsed.text("dim"), 0, kMostDims - 1));
-  wanted.options.objects = one_of<ObjectPolicy>(grammar, parsed, "objects",
-                                                {{"keep", ObjectPolicy::keep}, {"drop", ObjectPolicy::drop}});
   wanted.progress = progress_form(parsed.text("progress"));
+  wanted.dry_run = is_dry_run(parsed);
   return wanted;
 }
 
-template <class Verb>
-Action action_of(Verb verb, Wanted wanted) {
-  return [verb, wanted = std::move(wanted)](Context& context) {
+template <class Verb, class DryVerb>
+Action action_of(Verb verb, DryVerb dry_verb, Wanted wanted) {
+  return [verb, dry_verb, wanted = std::move(wanted)](Context& context) {
+    if (wanted.dry_run)
+      return print_plan(context, call_verb(dry_verb, context, wanted.options, wanted.progress));
     return print_report(context, call_verb(verb, context, wanted.options, wanted.progress), wanted.progress,
                         false);
   };
@@ -50,13 +52,13 @@ Action understand_convert(const Grammar& grammar, const Parsed& parsed) {
     wanted.options.to =
         one_of<ConvertTo>(grammar, parsed, "to", {{"pth", ConvertTo::torch_file}, {"dcp", ConvertTo::dcp}});
   }
-  return action_of(convert, std::move(wanted));
+  return action_of(convert, dry_run_convert, std::move(wanted));
 }
 
 Action understand_reshard(const Grammar& grammar, const Parsed& parsed) {
   Wanted wanted = read_options(grammar, parsed);
   if (!parsed.has("ranks")) grammar.refuse("reshard needs --ranks N");
-  return action_of(reshard, std::move(wanted));
+  return action_of(reshard, dry_run_reshard, std::move(wanted));
 }
 
 }  // namespace

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "commands/run_command.hpp"
 
+#include <bit>
+
 #include "base/text.hpp"
+#include "commands/dry_run.hpp"
 #include "json_text.hpp"
 
 namespace cairn {
@@ -56,6 +59,15 @@ NameOptions name_options(const Parsed& parsed) {
   return names;
 }
 
+void read_file_options(const Grammar& grammar, const Parsed& parsed, ConsolidateOptions& options) {
+  options.alignment = static_cast<std::uint32_t>(number_option("--align", parsed.text("align"), 64, 32768));
+  if (!std::has_single_bit(options.alignment))
+    grammar.refuse(fmt::format("--align '{}': a power of two is needed", parsed.text("align")));
+  options.objects = one_of<ObjectPolicy>(
+      grammar, parsed, "objects",
+      {{"keep", ObjectPolicy::keep}, {"safe", ObjectPolicy::safe}, {"drop", ObjectPolicy::drop}});
+}
+
 }  // namespace
 
 std::vector<std::string> shortened(std::vector<std::string> lines) {
@@ -73,6 +85,15 @@ int print_report(Context& context, const ConsolidateReport& report, ProgressForm
     say_notes(context, "skipped", shortened(report.skipped));
     if (context.flags.json) print_json(out, report, resume);
     if (progress != ProgressForm::none) say(closing_line(report));
+    return 0;
+  });
+}
+
+int print_plan(Context& context, const DryRunReport& report) {
+  return run_on_speaker(context, "printing the plan", [&](StandardOutput& out) {
+    say_notes(context, "warning", report.warnings);
+    say_notes(context, "skipped", shortened(report.skipped));
+    (context.flags.json ? print_dry_run_json : print_dry_run)(out, report);
     return 0;
   });
 }
@@ -96,6 +117,13 @@ void add_name_options(Grammar& grammar) {
       "write floating-point tensors as float32, float16 or bfloat16; GLOB=keep");
 }
 
+void add_file_options(Grammar& grammar) {
+  grammar.add()("objects", word("WHAT")->default_value("keep"),
+                "values that are no tensors: keep; safe: those that torch.load refuses by default go into a "
+                "second file; drop")("align", word("N")->default_value("64"),
+                                     "alignment of payloads in a torch file, a power of two up to 32768");
+}
+
 void add_run_options(Grammar& grammar) {
   grammar.add()("verify-source", word("on|off")->default_value("on"),
                 "compare the CRCs of items that are read completely (off with --copy kernel)")(
@@ -107,7 +135,8 @@ void add_run_options(Grammar& grammar) {
       "stall-timeout", word("SECONDS")->default_value("0"),
       "name a rank that makes no progress for so long, and abort (0: never)")(
       "progress", word("WHEN")->default_value("auto"),
-      "auto: a bar on a terminal; always: also lines every few seconds elsewhere; never");
+      "auto: a bar on a terminal; always: also lines every few seconds elsewhere; never")(
+      "dry-run", flag(), "print what would be read and written, and make nothing");
 }
 
 void read_run_options(const Grammar& grammar, const Parsed& parsed, ConsolidateOptions& options) {
@@ -129,6 +158,7 @@ void read_run_options(const Grammar& grammar, const Parsed& parsed, ConsolidateO
                                                kLongestVisibilityTimeout_s);
   options.stall_timeout_s =
       number_option("--stall-timeout", parsed.text("stall-timeout"), 0, kLongestStallTimeout_s);
+  read_file_options(grammar, parsed, options);
 }
 
 }  // namespace cairn

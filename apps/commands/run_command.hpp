@@ -21,10 +21,12 @@ namespace cairn {
 /// The options that all of them take, in the groups that --help shows.
 void add_output_options(Grammar& grammar);
 void add_name_options(Grammar& grammar);
+void add_file_options(Grammar& grammar);
 void add_run_options(Grammar& grammar);
 
 /// Reads them, and the two operands.
 void read_run_options(const Grammar& grammar, const Parsed& parsed, ConsolidateOptions& options);
+inline bool is_dry_run(const Parsed& parsed) { return parsed.options["dry-run"].as<bool>(); }
 
 /// The value that the option's word stands for. Throws invalid_argument that lists the words.
 template <class Choice>
@@ -54,6 +56,9 @@ auto call_verb(Verb verb, Context& context, Options options, ProgressForm progre
 /// On the speaker: notes, then JSON where it is asked for (with resumed_bytes when `resume`), then the
 /// closing line.
 int print_report(Context& context, const ConsolidateReport& report, ProgressForm progress, bool resume);
+
+/// On the speaker: notes, then what would be done, as lines or as JSON.
+int print_plan(Context& context, const DryRunReport& report);
 
 /// The first few, and how many more there are.
 std::vector<std::string> shortened(std::vector<std::string> lines);

@@ -178,7 +178,7 @@ struct DryRunEntry {
 
 struct DryRunOutput {
   std::string path;
-  std::uint64_t bytes, free_bytes;  ///< of the file; in its directory, or the nearest one that exists
+  std::uint64_t bytes, free_bytes;  ///< of the output; in its directory, or the nearest one that exists
   std::vector<DryRunEntry> entries;
 };
 

@@ -18,11 +18,13 @@ enum class ConvertTo : std::uint8_t {
 
 /// Of a source that is a DCP directory or a torch file. From ConsolidateOptions all hold but `ema`,
 /// `more_outputs`, `copy`, `resume`, which are left as they are; `alignment` and ObjectPolicy::safe are for
-/// torch files only.
+/// torch files: with a DCP directory as what is written they are invalid_argument.
 struct ConvertOptions : ConsolidateOptions {
   ConvertTo to = ConvertTo::automatic;
-  /// Of a DCP directory: every tensor that has dimension `dim`, and there at least `ranks` rows, is cut along
-  /// it for so many ranks, as torch.chunk cuts; the others are whole, spread evenly over the ranks' files.
+  /// Of a DCP directory: every tensor that has dimension `dim` is cut along it for so many ranks, as
+  /// torch.chunk cuts (and PyTorch's Shard(dim)): pieces of ceil(rows / ranks), the last ones smaller or
+  /// none, so that with fewer rows than ranks the first ranks have one each. The others are whole, spread
+  /// evenly over the ranks' files.
   int ranks = 1;
   std::size_t dim = 0;
 };
@@ -41,5 +43,10 @@ ConsolidateReport convert(Communicator& comm, FileSystem& files, const ConvertOp
 
 /// Collective. As convert() to a DCP directory, from a DCP directory only.
 ConsolidateReport reshard(Communicator& comm, FileSystem& files, const ConvertOptions& options);
+
+/// Collective. What convert() and reshard() with these options would do, as dry_run_consolidate() tells it.
+/// Of a directory the bytes are those of its shards and of `.metadata`.
+DryRunReport dry_run_convert(Communicator& comm, FileSystem& files, const ConvertOptions& options);
+DryRunReport dry_run_reshard(Communicator& comm, FileSystem& files, const ConvertOptions& options);
 
 }  // namespace cairn

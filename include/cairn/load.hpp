@@ -50,7 +50,8 @@ struct LoadReport {
 /// torch file.
 ///
 /// On failure every rank throws the same Error: mismatch with one report of all that does not fit, before any
-/// tensor has changed; corrupt or io while reading, when the tensors hold a part of the new values.
+/// tensor has changed; corrupt or io while reading, when the tensors hold a part of the new values: a
+/// hint says so.
 LoadReport load(Communicator& comm, FileSystem& files, const std::string& path, LiveState& state,
                 const LoadOptions& options = {});
 

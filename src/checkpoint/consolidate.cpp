@@ -448,10 +448,14 @@ ConsolidateReport consolidate(Communicator& comm, FileSystem& files, const Conso
   return run_consolidation(comm, files, options, {});
 }
 
-DryRunReport dry_run_consolidate(Communicator& comm, FileSystem& files, const ConsolidateOptions& options) {
-  const RunTarget target;
+DryRunReport run_dry(Communicator& comm, FileSystem& files, const ConsolidateOptions& options,
+                     const RunTarget& target) {
   Consolidation consolidation(comm, files, options, target);
   return consolidation.guarded([&] { return consolidation.run_dry(); });
+}
+
+DryRunReport dry_run_consolidate(Communicator& comm, FileSystem& files, const ConsolidateOptions& options) {
+  return run_dry(comm, files, options, {});
 }
 
 double DryRunReport::seconds() const {

@@ -23,5 +23,8 @@ struct RunTarget {
 /// Collective. As consolidate().
 ConsolidateReport run_consolidation(Communicator& comm, FileSystem& files, const ConsolidateOptions& options,
                                     const RunTarget& target);
+/// Collective. As dry_run_consolidate().
+DryRunReport run_dry(Communicator& comm, FileSystem& files, const ConsolidateOptions& options,
+                     const RunTarget& target);
 
 }  // namespace cairn

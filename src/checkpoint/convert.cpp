@@ -40,10 +40,43 @@ std::string without_slashes(std::string path) {
   return path;
 }
 
-ConsolidateReport write_shards(Communicator& comm, FileSystem& files, ConvertOptions options,
-                               Sources sources) {
+void check_is_for_shards(const ConvertOptions& options) {
+  if (options.alignment != ConsolidateOptions().alignment) {
+    fail(ErrorKind::invalid_argument, "{}: an alignment of {} is for a torch file, this is a DCP directory",
+         escape_name(options.destination), options.alignment);
+  }
+  if (options.objects == ObjectPolicy::safe) {
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("{}: a second file for objects is for a torch file, this is a DCP directory",
+                            escape_name(options.destination)),
+                "in a directory each object is an item of its own: keep or drop them");
+  }
+}
+
+/// What is run, as the options ask for it.
+struct Job {
+  ConvertOptions options;
+  RunTarget target;
+};
+
+Job write_shards(Communicator& comm, ConvertOptions options, Sources sources) {
+  on_all_ranks("checking the options", comm, [&] { check_is_for_shards(options); });
   options.destination = without_slashes(options.destination);
-  return run_consolidation(comm, files, options, {sources, ShardTarget{options.ranks, options.dim}});
+  const ShardTarget shards{options.ranks, options.dim};
+  return {std::move(options), {sources, shards}};
+}
+
+Job convert_job(Communicator& comm, FileSystem& files, const ConvertOptions& options) {
+  on_all_ranks("checking the options", comm, [&] { check_options(options); });
+  if (agreed_target(comm, files, options) == ConvertTo::dcp)
+    return write_shards(comm, options, Sources::and_torch_files);
+  on_all_ranks("checking the options", comm, [&] { check_is_whole(options); });
+  return {options, {Sources::and_torch_files, {}}};
+}
+
+Job reshard_job(Communicator& comm, const ConvertOptions& options) {
+  on_all_ranks("checking the options", comm, [&] { check_options(options); });
+  return write_shards(comm, options, Sources::directories);
 }
 
 }  // namespace
@@ -63,16 +96,23 @@ ConvertTo target_of(FileSystem& files, const std::string& destination) {
 }
 
 ConsolidateReport convert(Communicator& comm, FileSystem& files, const ConvertOptions& options) {
-  on_all_ranks("checking the options", comm, [&] { check_options(options); });
-  if (agreed_target(comm, files, options) == ConvertTo::dcp)
-    return write_shards(comm, files, options, Sources::and_torch_files);
-  on_all_ranks("checking the options", comm, [&] { check_is_whole(options); });
-  return run_consolidation(comm, files, options, {Sources::and_torch_files, {}});
+  const Job job = convert_job(comm, files, options);
+  return run_consolidation(comm, files, job.options, job.target);
+}
+
+DryRunReport dry_run_convert(Communicator& comm, FileSystem& files, const ConvertOptions& options) {
+  const Job job = convert_job(comm, files, options);
+  return run_dry(comm, files, job.options, job.target);
 }
 
 ConsolidateReport reshard(Communicator& comm, FileSystem& files, const ConvertOptions& options) {
-  on_all_ranks("checking the options", comm, [&] { check_options(options); });
-  return write_shards(comm, files, options, Sources::directories);
+  const Job job = reshard_job(comm, options);
+  return run_consolidation(comm, files, job.options, job.target);
+}
+
+DryRunReport dry_run_reshard(Communicator& comm, FileSystem& files, const ConvertOptions& options) {
+  const Job job = reshard_job(comm, options);
+  return run_dry(comm, files, job.options, job.target);
 }
 
 }  // namespace cairn

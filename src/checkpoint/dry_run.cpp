@@ -50,11 +50,11 @@ std::vector<ByteRange> stretches_of(ByteRange owned) {
 
 }  // namespace
 
-std::vector<DryRunEntry> dry_run_entries(const FileState& state, const Catalog& source,
+std::vector<DryRunEntry> dry_run_entries(std::span<const std::uint32_t> indices, const Catalog& source,
                                          const OutputCatalog* chosen) {
   const Catalog& catalog = chosen == nullptr ? source : chosen->catalog;
   std::vector<DryRunEntry> entries;
-  for (const std::uint32_t index : state.entries) {
+  for (const std::uint32_t index : indices) {
     const Entry& entry = catalog.entries()[index];
     const std::string name(catalog.name(entry));
     if (entry.is_tensor) {

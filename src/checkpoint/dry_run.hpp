@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a consolidation would do, told from its plan. Local.
+// What a run would do, told from its plan. Local.
 #pragma once
 
 #include <span>
@@ -7,15 +7,15 @@
 
 #include "base/byte_writer.hpp"
 #include "cairn/checkpoint.hpp"
-#include "checkpoint/consolidated_state.hpp"
 #include "checkpoint/gathered_files.hpp"
+#include "checkpoint/output_catalog.hpp"
 #include "checkpoint/planned_outputs.hpp"
 #include "formats/source.hpp"
 
 namespace cairn {
 
-/// The entries of a file: of `chosen`, or of the source where that is null.
-std::vector<DryRunEntry> dry_run_entries(const FileState& state, const Catalog& source,
+/// Entries `indices` of `chosen`, or of the source where that is null.
+std::vector<DryRunEntry> dry_run_entries(std::span<const std::uint32_t> indices, const Catalog& source,
                                          const OutputCatalog* chosen);
 
 /// Bytes of the items that are read, by file of the source; files without any are left out. `gathered`: see

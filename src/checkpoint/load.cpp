@@ -103,8 +103,7 @@ class Load {
     join();
     report_.plan_s = seconds_since(begin_);
     read_objects();
-    read_tensors(state);
-    LoadReport report = finish();
+    LoadReport report = fill_tensors(state);
     for (auto& [entry, object] : objects_) state.set_object(entry, std::move(object));
     return report;
   }
@@ -235,6 +234,16 @@ class Load {
 
   // --- tensors
   // ----------------------------------------------------------------------------------------------
+  LoadReport fill_tensors(LiveState& state) {
+    try {
+      read_tensors(state);
+      return finish();
+    } catch (Error& error) {
+      error.add_hint("tensors may hold a part of the new values");
+      throw;
+    }
+  }
+
   void read_tensors(LiveState& state) {
     on_all_ranks("reading", comm_, [&] {
       if (shared_)
@@ -247,7 +256,8 @@ class Load {
                     {options_.verify, {}, joint()}));
     });
     if (!exchange_) return;
-    on_all_ranks("exchanging what was read", comm_, [&] { exchange_->throw_if_any(); });
+    on_all_ranks("exchanging what was read", comm_, [&] { exchange_->throw_if_failed(); });
+    on_all_ranks("exchanging what was read", comm_, [&] { exchange_->throw_if_lost(); });
   }
 
   // Whatever happens here, the others get their messages.

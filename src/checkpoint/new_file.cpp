@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "checkpoint/new_file.hpp"
 
-#include "cairn/error.hpp"
+#include "checkpoint/open_late.hpp"
 
 namespace cairn {
 
@@ -24,6 +24,16 @@ NewFile::NewFile(FileSystem& files, std::string path) {
   file_ = files.create_exclusive(path);
   RemoveOnSignal on_signal(path);
   removal_.reset(new Removal{files, std::move(path), std::move(on_signal)});
+}
+
+NewFile NewFile::create_late(FileSystem& files, const std::string& path, double timeout_s) {
+  try {
+    return while_missing(std::chrono::steady_clock::now(), timeout_s, [&] { return NewFile(files, path); });
+  } catch (Error& error) {
+    if (error.kind() == ErrorKind::not_found)
+      error.add_hint("rank 0 has made the directory: is it where all ranks see it?");
+    throw;
+  }
 }
 
 NewFile::NewFile(NewFile&& other) noexcept = default;

@@ -14,6 +14,8 @@ class NewFile {
  public:
   /// create_exclusive. `files` outlives it.
   NewFile(FileSystem& files, std::string path);
+  /// The same in a directory that another rank has just made, which may be seen up to `timeout_s` late.
+  static NewFile create_late(FileSystem& files, const std::string& path, double timeout_s);
   NewFile(NewFile&& other) noexcept;
   NewFile& operator=(NewFile&&) = delete;
   /// Removes the file unless it is kept; a failure to is ignored.

@@ -58,10 +58,10 @@ void OutputFiles::plan_one(const std::string& file, const OutputCatalog* chosen,
 }
 
 void OutputFiles::tell(const std::string& file, const ConsolidatedState& state, const OutputCatalog* chosen) {
-  dry_->outputs.push_back({file, 0, 0, dry_run_entries(state.main, source_->catalog(), chosen)});
+  dry_->outputs.push_back({file, 0, 0, dry_run_entries(state.main.entries, source_->catalog(), chosen)});
   if (!state.unsafe_objects) return;
-  dry_->outputs.push_back(
-      {objects_path_for(file), 0, 0, dry_run_entries(*state.unsafe_objects, source_->catalog(), chosen)});
+  dry_->outputs.push_back({objects_path_for(file), 0, 0,
+                           dry_run_entries(state.unsafe_objects->entries, source_->catalog(), chosen)});
 }
 
 void OutputFiles::warn_of_gaps(const EmaGaps& gaps) {

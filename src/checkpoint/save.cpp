@@ -192,7 +192,8 @@ class SaveRun {
     contents.reserve(items.size());
     for (const WriteItem& item : items) contents.push_back(content_of(state_, *part_, item));
     const std::string name = dcp::shard_name(comm_.rank(), first_index_ + number);
-    NewFile& file = new_files_.emplace_back(files_, (std::filesystem::path(directory_) / name).string());
+    NewFile& file = new_files_.emplace_back(NewFile::create_late(
+        files_, (std::filesystem::path(directory_) / name).string(), options_.visibility_timeout_s));
     const auto written = write_shard(file.file(), contents, threads);
     if (options_.sync) file.file().sync();
     file.close();

@@ -7,6 +7,7 @@
 #include "base/keyed_hash.hpp"
 #include "base/text.hpp"
 #include "checkpoint/destination.hpp"
+#include "checkpoint/dry_run.hpp"
 #include "formats/dcp/item_writer.hpp"
 #include "formats/dcp/metadata_encoder.hpp"
 #include "formats/dcp/shards_layout.hpp"
@@ -14,10 +15,6 @@
 namespace cairn {
 
 // --- planned ----------------------------------------------------------------------------------------------
-
-void ShardOutputs::only_tell(DryRunReport&) {
-  fail(ErrorKind::unsupported, "a dry run tells of torch files only");
-}
 
 void ShardOutputs::choose(FileSystem& view, const std::string& source, std::vector<OutputRequest>& requests) {
   check_output_directory(view, source, options_.destination, options_.overwrite);
@@ -33,9 +30,19 @@ void ShardOutputs::plan_all(const std::vector<OutputRequest>& requests, Checkpoi
   read_objects(source);
   const std::vector<RankState> by_rank = states();
   place_items(by_rank, plan_save(by_rank));
-  check_room();
+  const std::uint64_t free_bytes = check_room();
+  if (dry_ != nullptr) {
+    make_catalog(dcp::DirectoryOutput::check(files_, options_.destination, options_.overwrite));
+    return tell(source.catalog(), free_bytes);
+  }
   output_.emplace(dcp::DirectoryOutput::create(files_, options_.destination, options_.overwrite, false));
-  make_catalog();
+  make_catalog({output_->directory(), output_->first_index()});
+}
+
+void ShardOutputs::tell(const Catalog& source, std::uint64_t free_bytes) {
+  const std::uint64_t metadata_bytes = write_metadata([](std::uint64_t, std::span<const std::byte>) {});
+  dry_->outputs.push_back({plan_.shards->directory, shards_bytes() + metadata_bytes, free_bytes,
+                           dry_run_entries(entries_, source, &chosen_)});
 }
 
 std::vector<std::uint32_t> ShardOutputs::keep_entries() {
@@ -80,9 +87,8 @@ std::vector<RankState> ShardOutputs::states() const {
     }
     const TensorInfo& tensor = catalog.tensors()[entry.index];
     const TensorLayout::Shape shape(catalog.shape(tensor).begin(), catalog.shape(tensor).end());
-    const bool is_cut = target_.dim < shape.size() && shape[target_.dim] >= target_.ranks;
-    const auto layout = is_cut ? TensorLayout::sharded(shape, target_.dim, target_.ranks)
-                               : TensorLayout::replicated(shape, target_.ranks);
+    const auto layout = target_.dim < shape.size() ? TensorLayout::sharded(shape, target_.dim, target_.ranks)
+                                                   : TensorLayout::replicated(shape, target_.ranks);
     for (RankState& state : states) state.add_tensor(catalog.name(entry), tensor.dtype, layout);
   }
   return states;
@@ -113,23 +119,28 @@ void ShardOutputs::place_items(const std::vector<RankState>& states, const Globa
   }
 }
 
-void ShardOutputs::check_room() {
+std::uint64_t ShardOutputs::shards_bytes() const {
   std::uint64_t bytes = 0;
   for (const std::uint64_t shard : shard_bytes_) bytes += shard;
+  return bytes;
+}
+
+std::uint64_t ShardOutputs::check_room() {
   WantedRoom room;
-  check_directory(files_, options_.destination + "/.metadata", bytes, options_.overwrite, room);
+  return check_directory(files_, options_.destination + "/.metadata", shards_bytes(), options_.overwrite,
+                         room);
 }
 
 // Entries in the order of the source, each with its items in the order of ranks.
-void ShardOutputs::make_catalog() {
+void ShardOutputs::make_catalog(const dcp::DirectoryOutput::Place& place) {
   auto shards = std::make_unique<ShardPlan>();
-  shards->directory = output_->directory();
+  shards->directory = place.directory;
   Catalog& made = shards->catalog;
   for (StringId id = 0; id < chosen_.catalog.string_count(); ++id) made.add_string(chosen_.catalog.text(id));
   std::vector<std::uint32_t> file_of(shard_bytes_.size(), kNoFile);
   for (std::size_t rank = 0; rank < shard_bytes_.size(); ++rank) {
     if (shard_bytes_[rank] > 0)
-      file_of[rank] = made.add_file(dcp::shard_name(static_cast<int>(rank), output_->first_index()));
+      file_of[rank] = made.add_file(dcp::shard_name(static_cast<int>(rank), place.first_index));
   }
   std::ranges::stable_sort(items_, {}, &Item::entry);
   for (auto at = items_.begin(); at != items_.end();) {
@@ -164,6 +175,7 @@ void ShardOutputs::add_entry(std::span<const Item> items, std::span<const std::u
 
 void ShardOutputs::create(FileSystem&, const PlannedOutputs& planned, const FileDigest&,
                           const std::vector<std::string>&) {
+  if (dry_ != nullptr) return;
   for (const auto& [name, range] : planned.shards().shards()) {
     NewFile& made = new_files_.emplace_back(files_, output_->directory() + "/" + name);
     made.file().allocate(range.size());
@@ -197,24 +209,32 @@ void ShardOutputs::finish(const PlannedOutputs& planned, const std::vector<std::
 void ShardOutputs::publish() {
   const Catalog& catalog = plan_.shards->catalog;
   std::uint64_t bytes = 0;
-  const auto write_metadata = [&](File& file) {
-    dcp::encode_metadata(catalog, {options_.destination, save_id()}, {},
-                         [&](std::span<const std::byte> piece) {
-                           file.write(bytes, piece);
-                           bytes += piece.size();
-                         });
+  const auto write = [&](File& file) {
+    bytes =
+        write_metadata([&](std::uint64_t at, std::span<const std::byte> piece) { file.write(at, piece); });
   };
   try {
-    output_->publish(write_metadata, {}, options_.sync, report_.warnings);
+    output_->publish(write, {}, options_.sync, report_.warnings);
   } catch (const Error&) {
     if (output_->is_published()) keep_files();
     throw;
   }
   keep_files();
-  for (const std::uint64_t shard : shard_bytes_) bytes += shard;
+  bytes += shards_bytes();
   report_.outputs.push_back(
       {output_->directory(), bytes, catalog.tensors().size(), catalog.objects().size()});
   report_.written_bytes += bytes;
+}
+
+std::uint64_t ShardOutputs::write_metadata(
+    const std::function<void(std::uint64_t, std::span<const std::byte>)>& sink) const {
+  std::uint64_t bytes = 0;
+  dcp::encode_metadata(plan_.shards->catalog, {options_.destination, save_id()}, {},
+                       [&](std::span<const std::byte> piece) {
+                         sink(bytes, piece);
+                         bytes += piece.size();
+                       });
+  return bytes;
 }
 
 void ShardOutputs::keep_files() {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,7 +22,7 @@ namespace cairn {
 /// For whom it is laid out.
 struct ShardTarget {
   int ranks = 1;
-  std::size_t dim = 0;  ///< along which tensors are cut; those without it, or shorter than `ranks`, are whole
+  std::size_t dim = 0;  ///< along which tensors are cut; those without it are whole
 };
 
 class ShardOutputs final : public RunOutputs {
@@ -31,7 +32,7 @@ class ShardOutputs final : public RunOutputs {
                ConsolidationPlan& plan, ConsolidateReport& report)
       : files_(files), options_(options), target_(target), plan_(plan), report_(report) {}
 
-  void only_tell(DryRunReport& report) override;  ///< not told: throws unsupported
+  void only_tell(DryRunReport& report) override { dry_ = &report; }
   void choose(FileSystem& view, const std::string& source, std::vector<OutputRequest>& requests) override;
   /// Takes the directory, whose files get their names now.
   void plan_all(const std::vector<OutputRequest>& requests, CheckpointSource& source,
@@ -54,10 +55,15 @@ class ShardOutputs final : public RunOutputs {
   void read_objects(CheckpointSource& source);
   std::vector<RankState> states() const;
   void place_items(const std::vector<RankState>& states, const GlobalSavePlan& plan);
-  void check_room();
-  void make_catalog();
+  std::uint64_t check_room();  ///< what is free
+  void make_catalog(const dcp::DirectoryOutput::Place& place);
+  void tell(const Catalog& source, std::uint64_t free_bytes);
   void add_entry(std::span<const Item> items, std::span<const std::uint32_t> file_of, ShardPlan& shards);
   void keep_files();
+  /// Writes `.metadata` to `sink`; returns its bytes.
+  std::uint64_t write_metadata(
+      const std::function<void(std::uint64_t, std::span<const std::byte>)>& sink) const;
+  std::uint64_t shards_bytes() const;
   std::string save_id() const;
 
   FileSystem& files_;
@@ -73,6 +79,7 @@ class ShardOutputs final : public RunOutputs {
   std::vector<std::uint64_t> shard_bytes_;  // by rank; 0: none
   std::optional<dcp::DirectoryOutput> output_;
   std::vector<NewFile> new_files_;
+  DryRunReport* dry_ = nullptr;
 };
 
 }  // namespace cairn

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "engine/view_writer.hpp"
+#include "parallel/agree.hpp"
 #include "parallel/polling.hpp"
 
 namespace cairn {
@@ -41,8 +42,12 @@ void ParcelExchange::finish() {
   }
 }
 
-void ParcelExchange::throw_if_any() const {
+void ParcelExchange::throw_if_failed() const {
   if (failure_) throw Error(*failure_);
+}
+
+void ParcelExchange::throw_if_lost() const {
+  if (loss_) throw Error(*loss_);
 }
 
 std::span<std::byte> ParcelExchange::memory(const Parcel& parcel, Bytes& buffer) const {
@@ -66,14 +71,17 @@ bool ParcelExchange::start_receives() {
 
 bool ParcelExchange::end_receives() {
   const auto ended = [this](Message& message) {
-    State state = State::complete;
+    State state = State::bad;
+    bool has_come = false;
     try {
       if (!message.requests[0]->test()) return false;
+      has_come = true;
       unpack(message);
       received_bytes_ += parcels_[message.parcel].bytes;
-    } catch (const Error& error) {
-      state = State::bad;
-      if (!failure_) failure_ = error;
+      state = State::complete;
+    } catch (...) {
+      auto& failure = has_come ? failure_ : loss_;
+      if (!failure) failure = current_error();
     }
     states_[message.parcel] = state;
     return true;
@@ -110,17 +118,17 @@ bool ParcelExchange::start_sends() {
 
 // Nothing when the elements cannot be had.
 std::span<const std::byte> ParcelExchange::packed(const Parcel& parcel, Bytes& buffer) {
-  const auto bytes = memory(parcel, buffer);
-  if (is_plain(parcel)) return bytes;
   try {
+    const auto bytes = memory(parcel, buffer);
+    if (is_plain(parcel)) return bytes;
     std::byte* into = buffer.data();
     for (const TensorView& part : parcel.parts) {
       copy_out(part, into);
       into += part.byte_count();
     }
     return bytes;
-  } catch (const Error& error) {
-    if (!failure_) failure_ = error;
+  } catch (...) {
+    if (!failure_) failure_ = current_error();
     return {};
   }
 }

@@ -57,9 +57,11 @@ class ParcelExchange {
   void finish();
 
   std::uint64_t received_bytes() const { return received_bytes_; }
-  /// Throws the first failure to receive or send. A rank that failed makes others fail: look at that rank
-  /// first.
-  void throw_if_any() const;
+  /// Throws what went wrong here first: taking elements out of this rank's memory, or putting them there.
+  void throw_if_failed() const;
+  /// Throws the first message that did not come as it should: the rank that it comes from has failed, in
+  /// reading or as throw_if_failed() tells there, or it is a relay of one that has. To be asked last.
+  void throw_if_lost() const;
 
  private:
   enum class State : std::uint8_t { waiting, complete, bad };
@@ -84,7 +86,7 @@ class ParcelExchange {
   std::size_t next_receive_ = 0, next_send_ = 0;
   std::deque<Message> receiving_, sending_;
   std::uint64_t received_bytes_ = 0;
-  std::optional<Error> failure_;
+  std::optional<Error> failure_, loss_;
 };
 
 }  // namespace cairn

@@ -14,11 +14,9 @@
 
 namespace cairn {
 
-namespace {
-
-std::optional<Error> failure_of(const std::function<void()>& body) {
+Error current_error() {
   try {
-    body();
+    throw;
   } catch (const Error& error) {
     return error;
   } catch (const std::bad_alloc&) {
@@ -27,6 +25,16 @@ std::optional<Error> failure_of(const std::function<void()>& body) {
     return Error(ErrorKind::io, error.what());
   } catch (...) {
     return Error(ErrorKind::io, "an exception that is not a std::exception");
+  }
+}
+
+namespace {
+
+std::optional<Error> failure_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (...) {
+    return current_error();
   }
   return std::nullopt;
 }

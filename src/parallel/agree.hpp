@@ -17,6 +17,9 @@ namespace cairn {
 /// becomes io "out of memory". `step` is a short phrase for messages ("reading the metadata").
 void on_all_ranks(std::string_view step, Communicator& comm, const std::function<void()>& body);
 
+/// Local. In a handler: the exception that is handled, as the Error that on_all_ranks() makes of it.
+Error current_error();
+
 /// Collective. `body` runs on `root` only and may fail; its result reaches all ranks.
 Bytes on_root(std::string_view step, Communicator& comm, int root, const std::function<Bytes()>& body);
 

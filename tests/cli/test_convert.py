@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """convert and reshard: what they read and write, what they refuse, and what is left when they fail."""
+import collections
 import io
 import json
 import os
@@ -29,6 +30,14 @@ def archive_of(records, method=zipfile.ZIP_STORED):
         for name, content in records:
             archive.writestr(f"a/{name}", content)
     return out.getvalue()
+
+
+def offset_of(archive, record):
+    """Where a record's bytes begin."""
+    with zipfile.ZipFile(archive) as records, open(archive, "rb") as stream:
+        header = next(i.header_offset for i in records.infolist() if i.filename.split("/", 1)[1] == record)
+        stream.seek(header + 26)
+        return header + 30 + sum(struct.unpack("<HH", stream.read(4)))
 
 
 def tree(folder):
@@ -93,13 +102,36 @@ class Convert(CliTest):
         self.assertEqual(self.names(self.out)[1], [])
 
     def test_reshard_cuts_along_the_dimension(self):
-        for dim, count in ((0, 2), (1, 2), (2, 1)):
+        for dim, count in ((0, 2), (1, 2), (2, 1)):  # [5, 3]: it has no dimension 2
             target = self.folder / f"d{dim}"
             self.assert_success(self.cairn("reshard", self.dcp, target, "--ranks", 2, "--dim", dim))
             listed = json.loads(self.cairn("ls", "--json", target, "net.weight").stdout)
             self.assertEqual(listed["tensors"][0]["chunk_count"], count)
             self.assert_success(self.cairn("convert", target, self.folder / f"d{dim}.pth"))
             self.assertEqual(payload(self.folder / f"d{dim}.pth", "data/0"), numbered(0, 15))
+
+    def test_fewer_rows_than_ranks_are_one_for_each_of_the_first(self):
+        self.assert_success(self.cairn("reshard", self.dcp, self.out, "--ranks", 8))
+        listed = json.loads(self.cairn("ls", "--json", "--shards", self.out, "net.weight").stdout)
+        self.assertEqual([(c["offsets"], c["sizes"], c["file"]) for c in listed["tensors"][0]["chunks"]],
+                         [([row, 0], [1, 3], f"__{row}_0.distcp") for row in range(5)])
+        self.assert_success(self.cairn("verify", "--strict", self.out))
+
+    def test_a_torch_file_takes_the_options_of_consolidate(self):
+        for source in (self.dcp, self.pth):
+            self.assert_success(self.cairn("convert", source, self.folder / "a.pth", "--align", 4096, "--overwrite"))
+            self.assertEqual(offset_of(self.folder / "a.pth", "data/0") % 4096, 0)
+        unsafe = tiny_checkpoint.Directory(self.folder / "unsafe")
+        unsafe.tensor(*tiny_checkpoint.rows("w", (2,), [], ["__0_0.distcp"])).object("odd", collections.deque([1]), "__0_0.distcp").write()
+        result = self.assert_success(self.cairn("convert", self.folder / "unsafe", self.folder / "s.pth", "--objects", "safe"), notes=True)
+        self.assertIn(b"'odd'", result.stderr)
+        self.assertTrue((self.folder / "s.pth.objects.pth").exists())
+
+    def test_a_directory_does_not_take_them(self):
+        for words in (("--align", 4096), ("--objects", "safe")):
+            self.assert_fails(self.cairn("convert", self.dcp, self.out, *words), 2, "torch file")
+            self.assert_fails(self.cairn("reshard", self.dcp, self.out, "--ranks", 2, *words), 2, "torch file")
+        self.assertFalse(self.out.exists())
 
     def test_the_bytes_do_not_depend_on_ranks_and_threads(self):
         trees = []

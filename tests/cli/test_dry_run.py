@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""consolidate --dry-run: what it tells, what it refuses, and that it makes nothing."""
+"""--dry-run of consolidate, convert and reshard: what it tells, what it refuses, and that it makes nothing."""
+import fcntl
 import json
 import os
 import unittest
@@ -118,6 +119,82 @@ class DryRun(CliTest):
                     self.assertEqual([rank["written_bytes"] for rank in told["ranks"]], [8 << 20, 0, 0])
                 self.assertGreater(told["reading"]["measured_bytes"], 0)
         self.assertFalse(self.target.parent.exists())
+
+
+class DryRunOfOtherVerbs(CliTest):
+    """Into a directory, and into a file by convert."""
+
+    def setUp(self):
+        super().setUp()
+        self.source = tiny_checkpoint.small(self.folder / "source")
+
+    def both(self, *words, options=()):
+        """(what the dry run told, what the run did), with nothing made by the first"""
+        before = {p: p.stat().st_mtime_ns for p in self.folder.rglob("*")}
+        told = json.loads(self.assert_success(self.cairn(*words, "--json", "--dry-run", *options), notes=True).stdout)
+        self.assertEqual({p: p.stat().st_mtime_ns for p in self.folder.rglob("*")}, before)
+        done = json.loads(self.assert_success(self.cairn(*words, "--json", *options), notes=True).stdout)
+        return told, done
+
+    def assert_same_outputs(self, told, done):
+        self.assertEqual([{k: output[k] for k in ("path", "bytes", "tensors", "objects")} for output in told["outputs"]],
+                         done["outputs"])
+
+    def test_a_directory_has_the_size_that_was_told(self):
+        target = self.folder / "new" / "deep"
+        for words in (("reshard", "--ranks", 3), ("reshard", "--ranks", 2, "--dim", 1), ("convert",), ("convert", "--ranks", 5)):
+            for options in ([], ["--flat"], ["--cast", "float16"], ["--objects", "drop"], ["--rename", "net=model"]):
+                with self.subTest(words=words, options=options):
+                    told, done = self.both(*words, self.source, target, options=["--overwrite", *options])
+                    self.assert_same_outputs(told, done)
+                    self.assertEqual(sum(p.stat().st_size for p in target.iterdir()), told["outputs"][0]["bytes"])
+
+    def test_a_torch_file_has_the_size_that_was_told(self):
+        self.assert_success(self.cairn("convert", self.source, self.folder / "a.pth"))
+        for source in (self.source, self.folder / "a.pth"):
+            for options in ([], ["--align", 4096], ["--objects", "safe"], ["--flat"]):
+                with self.subTest(source=source.name, options=options):
+                    self.assert_same_outputs(*self.both("convert", source, self.folder / "b.pth", options=["--overwrite", *options]))
+
+    def test_names_are_told(self):
+        result = self.cairn("reshard", "--ranks", 2, "--dry-run", self.source, self.folder / "out", "--rename", "net=model",
+                            "--cast", "*.weight=bfloat16")
+        lines = self.assert_success(result, notes=True).stdout.decode().splitlines()
+        self.assertIn("tensor\tnet.weight\tmodel.weight\tfloat32\tbfloat16\t[5, 3]\t30", lines)
+        self.assertIn("file\t__0_0.distcp", "\n".join(lines))
+
+    def test_what_the_run_refuses_is_refused(self):
+        there = self.folder / "there"
+        self.assert_success(self.cairn("reshard", "--ranks", 1, self.source, there))
+        before = sorted(self.folder.rglob("*"))
+        for words in (("reshard", "--ranks", 2, self.source, there), ("convert", self.source, there),
+                      ("convert", self.source, self.source / "in"), ("reshard", "--ranks", 2, self.source, self.source),
+                      ("convert", self.source, self.folder / "n", "--select", "nothing"), ("convert", self.source, there / ".metadata"),
+                      ("convert", self.folder / "absent", self.folder / "n")):
+            with self.subTest(words=words):
+                dry, real = self.cairn(*words, "--dry-run"), self.cairn(*words)
+                self.assertEqual((dry.returncode, dry.stdout, dry.stderr), (real.returncode, b"", real.stderr))
+                self.assertNotEqual(dry.returncode, 0)
+                self.assertEqual(sorted(self.folder.rglob("*")), before)
+        self.assert_success(self.cairn("reshard", "--ranks", 2, self.source, there, "--dry-run", "--overwrite"))
+
+    def test_a_running_save_is_found(self):
+        target = self.folder / "held"
+        target.mkdir()
+        with open(target / "..metadata.cairn-part", "w") as held:
+            fcntl.lockf(held, fcntl.LOCK_EX)
+            self.assert_fails(self.cairn("convert", self.source, target, "--dry-run"), 1, "another run")
+        self.assert_success(self.cairn("convert", self.source, target, "--dry-run"))
+        self.assert_only(target, "..metadata.cairn-part")
+
+    def test_ranks_share_the_bytes(self):
+        source = tiny_checkpoint.large(self.folder / "large", 8)
+        for mode in ("shared", "gather"):
+            with self.subTest(mode=mode):
+                result = self.mpirun(3, "reshard", "--ranks", 2, "--dry-run", "--json", "--write", mode, source, self.folder / "x")
+                told = json.loads(self.assert_success(result, notes=True).stdout)
+                self.assertEqual((told["write"], sum(rank["written_bytes"] for rank in told["ranks"])), (mode, 8 << 20))
+        self.assertFalse((self.folder / "x").exists())
 
 
 if __name__ == "__main__":

@@ -260,6 +260,14 @@ class Machine(CliTest):
         out.mkdir()
         self.assert_fails(self.cairn("consolidate", self.source, out / "m.pth", preexec_fn=limit), 1, "too large")
         self.assert_only(out)
+        self.assert_success(self.cairn("reshard", self.source, out, "--ranks", 1))
+        before = {p.name: p.read_bytes() for p in out.iterdir()}
+        for words in (("reshard", "--ranks", 2), ("convert", "--ranks", 3)):
+            for target in (out, self.folder / "new"):
+                result = self.cairn(*words, self.source, target, "--overwrite", preexec_fn=limit)
+                self.assert_fails(result, 1, "too large", r"__\d_\d\.distcp")
+            self.assertEqual({p.name: p.read_bytes() for p in out.iterdir()}, before)
+            self.assertEqual(list((self.folder / "new").iterdir()), [])
 
     def test_five_thousand_shards_with_256_descriptors(self):
         directory = tiny_checkpoint.Directory(self.folder / "wide")

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Checkpoints at the borders of 16, 31 and 32 bits, with the standard library alone.
 
-    make_extremes.py records|large OUT
+    make_extremes.py records|large|file OUT
 
-records: 70 000 tensors of one int64, tensor i holds i. large: sparse shards; nothing but MARKS is not zero.
+records: 70 000 tensors of one int64, tensor i holds i. large: sparse shards; nothing but MARKS is not zero. file: the large tensor
+in a sparse torch file.
 """
 import pathlib
 import struct
@@ -54,14 +55,19 @@ def large(path):
     directory.write()
 
 
+def file(path):
+    tensor = tiny_checkpoint.tensor_of("uint8", (LARGE,))
+    sparse_item(path, LARGE, MARKS, tiny_checkpoint.pickled({"model": {"large": tensor}, "step": 3}))
+
+
 def part_of_marks(begin, end):
     return {at - begin: value for at, value in MARKS.items() if begin <= at < end}
 
 
-def sparse_item(path, size, marks):
-    """A file that is one item, its payload a hole but for the marks. -> its length"""
+def sparse_item(path, size, marks, pickled=None):
+    """A file that is one item, or torch's file of that pickle, its storage a hole but for the marks. -> its length"""
     crc = crc_of(size, marks)
-    pickled = tiny_checkpoint.pickled(tiny_checkpoint.tensor_of("uint8", (size,)))
+    pickled = pickled or tiny_checkpoint.pickled(tiny_checkpoint.tensor_of("uint8", (size,)))
     entries = []
     with open(path, "wb") as stream:
         for name, content in (("data.pkl", pickled), ("byteorder", b"little"), ("data/0", None), ("version", b"3\n")):

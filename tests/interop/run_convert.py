@@ -6,6 +6,7 @@
 Torch files: what ls says is what torch's own flattening gives; converted for 1 to 5 ranks by 1 to 4 MPI ranks and several threads
 the directories are the same bytes, torch loads them, and they convert back to a file that torch reads as what it wrote.
 Golden directories (saved by torch on 1 to 4 ranks): resharded and back, they are strictly equal to torch's own consolidation.
+Of each kind some are loaded by torch on 2 and 4 ranks of gloo, as DTensors.
 """
 import argparse
 import collections
@@ -23,6 +24,7 @@ sys.path.insert(0, str(HERE))
 
 import torch  # noqa: E402
 import torch.distributed.checkpoint as dcp  # noqa: E402
+import torch.multiprocessing as multiprocessing  # noqa: E402
 from torch.distributed.checkpoint._nested_dict import flatten_state_dict  # noqa: E402
 from torch.distributed.checkpoint.format_utils import dcp_to_torch_save  # noqa: E402
 
@@ -78,6 +80,7 @@ class Suite:
         self.options = options
         self.scratch = scratch
         self.failures = 0
+        self.to_load = []  # directories, each with a torch file of what they hold
 
     def check(self, condition, text):
         if not condition:
@@ -135,6 +138,7 @@ class Suite:
         self.check_torch_load(made[0], path, f"{name} for {ranks} ranks")
         self.cairn("convert", made[0], made[0].parent / "back.pth")
         self.same(torch.load(made[0].parent / "back.pth", weights_only=False), reference, f"{name} for {ranks} ranks and back")
+        self.to_load.append((str(made[0]), str(path)))
         dcp_to_torch_save(made[0], made[0].parent / "torch.pth")
         self.same(torch.load(made[0].parent / "torch.pth", weights_only=False), reference, f"{name}: dcp_to_torch_save")
 
@@ -162,14 +166,68 @@ class Suite:
             faults, _ = compare_files(back, self.options.golden / f"{name}.ref" / "model.pth", case["safe"])
             for fault in faults:
                 self.check(False, f"{name} for {ranks} ranks, cut along {dim}: {fault}")
+        self.to_load.append((str(parent / "r3"), str(self.options.golden / f"{name}.ref" / "model.pth")))
         self.cairn("reshard", source, parent / "again", "--ranks", 3, "--dim", 1, "--threads", 1)
         self.check(same_folders(parent / "again", parent / "r3", but=".metadata"), f"{name}: other ranks and threads")
+
+    # ---- by torch, on several ranks
+
+    def load_all_on_ranks(self):
+        for world in (2, 4):
+            try:
+                multiprocessing.spawn(load_on_ranks, (world, str(self.scratch / f"store{world}"), self.to_load), nprocs=world)
+            except Exception as error:  # of a rank, with its traceback
+                self.check(False, f"dcp.load on {world} ranks: {error}")
 
     def same(self, ours, theirs, where):
         comparison = Comparison()
         comparison.same(ours, theirs, "")
         for fault in comparison.faults:
             self.check(False, f"{where}: {fault}")
+
+
+def load_on_ranks(rank, world, store, jobs):
+    """dcp.load of each directory, by rows and by columns; what arrives is compared with this rank's part."""
+    import torch.distributed as dist
+    from torch.distributed.device_mesh import init_device_mesh
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=world)
+    mesh = init_device_mesh("cpu", (world,))
+    for directory, path in jobs:
+        flat, _ = flatten_state_dict(torch.load(path, weights_only=False))
+        tensors = {k: v.detach().contiguous() for k, v in flat.items() if isinstance(v, torch.Tensor) and v.layout == torch.strided}
+        for dim in (0, 1):
+            parts = {k: part_of(v, dim, rank, world) for k, v in tensors.items()}
+            wanted = {k: as_dtensor(v, parts[k], dim, mesh) for k, v in tensors.items()}
+            dcp.load(wanted, checkpoint_id=directory)
+            for name, part in parts.items():
+                found = wanted[name].to_local() if is_cut(tensors[name], dim) else wanted[name]
+                if found.shape != part.shape or not torch.equal(raw(found), raw(part)):
+                    raise AssertionError(f"{directory}: {name!r} on rank {rank} of {world}, dimension {dim}, differs")
+    dist.destroy_process_group()
+
+
+def is_cut(tensor, dim):
+    return tensor.dim() > dim and tensor.numel() > 0
+
+
+def part_of(tensor, dim, rank, world):
+    if not is_cut(tensor, dim):
+        return tensor
+    parts = tensor.chunk(world, dim)
+    return (parts[rank] if rank < len(parts) else tensor.narrow(dim, 0, 0)).contiguous()
+
+
+def as_dtensor(tensor, part, dim, mesh):
+    from torch.distributed.tensor import DTensor, Shard
+    local = torch.zeros_like(part) if part.numel() else part.clone()  # not every dtype can fill nothing
+    if not is_cut(tensor, dim):
+        return local
+    return DTensor.from_local(local, mesh, [Shard(dim)], run_check=False, shape=tensor.shape, stride=tensor.stride())
+
+
+def raw(tensor):
+    return tensor.contiguous().reshape(-1).view(torch.uint8) if tensor.numel() else torch.empty(0, dtype=torch.uint8)
 
 
 def as_dcp(value):
@@ -216,9 +274,10 @@ def main():
     cases = json.loads((options.golden / "manifest.json").read_text())
     jobs = [(build.__name__, lambda build=build: suite.run_state(build)) for build in STATES]
     jobs += [(case["name"], lambda case=case, i=i: suite.run_golden(case, (0, 2, 0, 3)[i % 4])) for i, case in enumerate(cases)]
+    jobs.append(("on several ranks", suite.load_all_on_ranks))
     try:
         for name, job in jobs:
-            if options.only and name not in options.only:
+            if options.only and name not in options.only and job != suite.load_all_on_ranks:
                 continue
             before = suite.failures
             job()

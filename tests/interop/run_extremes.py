@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Consolidates what make_extremes.py makes; torch and zipfile read the result.
+"""Consolidates, or converts to a directory and back, what make_extremes.py makes; torch and zipfile read the result.
 
-    run_extremes.py records|large --cairn PROGRAM [--env launch/env.sh]
+    run_extremes.py records|large|file --cairn PROGRAM [--env launch/env.sh]
 """
 import argparse
 import json
@@ -95,9 +95,33 @@ class Large(Extreme):
         self.assertEqual(found, marks)
 
 
+class File(Large):
+    kind = "file"
+
+    def test_tensors_beyond_31_and_32_bits_and_beyond_the_memory_cap(self):
+        """A torch file to a directory and back; where the shards are cut, nothing is a power of two."""
+        self.check_marks(self.source)
+        previous = self.source
+        for target, words, ranks in (("dcp", ("--ranks", 3), 0), ("dcp2", ("--ranks", 2), 2), ("back.pth", (), 0)):
+            report = json.loads(self.cairn("convert", "--json", "--no-sync", "--max-memory", f"{CAP_MIB}MiB", "--threads", 2, previous,
+                                           self.folder / target, *words, ranks=ranks))
+            self.assertLessEqual(report["peak_rss_bytes"], (CAP_MIB + 40) << 20)
+            self.assertGreaterEqual(report["verified_bytes"], LARGE)
+            if previous != self.source:
+                shutil.rmtree(previous)  # room
+            previous = self.folder / target
+        self.assert_archive(previous)
+        self.check_marks(previous)
+
+    def check_marks(self, path):
+        state = torch.load(path, weights_only=True, mmap=True)
+        self.assert_marks(state["model"]["large"], LARGE, MARKS)
+        self.assertEqual(state["step"], 3)
+
+
 def parse():
     parser = argparse.ArgumentParser()
-    parser.add_argument("kind", choices=("records", "large"))
+    parser.add_argument("kind", choices=("records", "large", "file"))
     parser.add_argument("--cairn", required=True)
     parser.add_argument("--env", default=str(HERE.parents[1] / "launch" / "env.sh"))
     return parser.parse_args()
@@ -106,5 +130,5 @@ def parse():
 if __name__ == "__main__":
     options = parse()
     torch.set_num_threads(1)
-    suite = unittest.defaultTestLoader.loadTestsFromTestCase({"records": Records, "large": Large}[options.kind])
+    suite = unittest.defaultTestLoader.loadTestsFromTestCase({"records": Records, "large": Large, "file": File}[options.kind])
     sys.exit(not unittest.TextTestRunner(verbosity=2).run(suite).wasSuccessful())

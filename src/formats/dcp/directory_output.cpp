@@ -28,6 +28,35 @@ std::string join(const std::string& directory, std::string_view name) {
   return (std::filesystem::path(directory) / name).string();
 }
 
+void refuse_what_is_there(FileSystem& files, const std::string& directory, bool overwrite) {
+  const auto status = files.status(directory);
+  if (!status) return;
+  if (status->type != FileType::directory)
+    fail(ErrorKind::already_exists, "{}: is there and is no directory", directory);
+  if (!overwrite && files.status(join(directory, kMetadataName), false)) {
+    throw Error(ErrorKind::already_exists, directory + ": a checkpoint is there already",
+                "overwrite it, or save elsewhere");
+  }
+}
+
+struct OldShards {
+  std::vector<std::string> names;
+  std::uint32_t next_index = 0;
+};
+
+OldShards find_old_shards(FileSystem& files, const std::string& directory) {
+  OldShards old;
+  for (const std::string& name : files.list(directory)) {
+    const auto numbers = shard_numbers(name);
+    if (!numbers) continue;
+    old.names.push_back(name);
+    if (numbers->index == std::numeric_limits<std::uint32_t>::max())
+      fail(ErrorKind::already_exists, "{}: no higher number is left", join(directory, name));
+    old.next_index = std::max(old.next_index, numbers->index + 1);
+  }
+  return old;
+}
+
 }  // namespace
 
 std::string shard_name(int rank, std::uint32_t index) {
@@ -47,7 +76,7 @@ std::optional<ShardNumbers> shard_numbers(std::string_view name) {
 
 DirectoryOutput DirectoryOutput::create(FileSystem& files, const std::string& directory, bool overwrite,
                                         bool with_manifest) {
-  check(files, directory, overwrite);
+  refuse_what_is_there(files, directory, overwrite);
   files.make_directories(directory);
   const std::string place = files.resolve(directory);
   std::vector<AtomicOutput> outputs;
@@ -59,28 +88,21 @@ DirectoryOutput DirectoryOutput::create(FileSystem& files, const std::string& di
   return {files, place, AtomicOutputs(files, overwrite, std::move(outputs)), overwrite};
 }
 
-void DirectoryOutput::check(FileSystem& files, const std::string& directory, bool overwrite) {
-  const auto status = files.status(directory);
-  if (!status) return;
-  if (status->type != FileType::directory)
-    fail(ErrorKind::already_exists, "{}: is there and is no directory", directory);
-  if (!overwrite && files.status(join(directory, kMetadataName), false)) {
-    throw Error(ErrorKind::already_exists, directory + ": a checkpoint is there already",
-                "overwrite it, or save elsewhere");
-  }
+DirectoryOutput::Place DirectoryOutput::check(FileSystem& files, const std::string& directory,
+                                              bool overwrite) {
+  refuse_what_is_there(files, directory, overwrite);
+  const auto metadata = AtomicOutputs::check(files, {{join(directory, kMetadataName), 0}}, overwrite, true);
+  Place place{std::filesystem::path(metadata.front()).parent_path().string(), 0};
+  if (files.status(directory)) place.first_index = find_old_shards(files, place.directory).next_index;
+  return place;
 }
 
 DirectoryOutput::DirectoryOutput(FileSystem& files, std::string directory, AtomicOutputs outputs,
                                  bool overwrite)
     : files_(&files), directory_(std::move(directory)), outputs_(std::move(outputs)), overwrite_(overwrite) {
-  for (const std::string& name : files.list(directory_)) {
-    const auto numbers = shard_numbers(name);
-    if (!numbers) continue;
-    old_shards_.push_back(name);
-    if (numbers->index == std::numeric_limits<std::uint32_t>::max())
-      fail(ErrorKind::already_exists, "{}: no higher number is left", path(name));
-    first_index_ = std::max(first_index_, numbers->index + 1);
-  }
+  OldShards old = find_old_shards(files, directory_);
+  old_shards_ = std::move(old.names);
+  first_index_ = old.next_index;
 }
 
 DirectoryOutput::DirectoryOutput(DirectoryOutput&& other) noexcept

@@ -39,8 +39,12 @@ class DirectoryOutput {
   /// and when a living process is saving there.
   static DirectoryOutput create(FileSystem& files, const std::string& directory, bool overwrite,
                                 bool with_manifest);
-  /// Throws what create() would find in the way, and makes nothing.
-  static void check(FileSystem& files, const std::string& directory, bool overwrite);
+  struct Place {
+    std::string directory;  ///< absolute, links resolved
+    std::uint32_t first_index;
+  };
+  /// Where create() would begin. Throws what create() would find in the way, and makes nothing.
+  static Place check(FileSystem& files, const std::string& directory, bool overwrite);
   DirectoryOutput(DirectoryOutput&& other) noexcept;
   DirectoryOutput& operator=(DirectoryOutput&&) = delete;
   /// Without publish() the new shards are removed, and the temporaries. Failures to remove are ignored.
