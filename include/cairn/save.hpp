@@ -26,6 +26,8 @@ struct SaveOptions {
   /// Compare what the ranks hold of replicated tensors and objects, by hash; differences are an error before
   /// anything is written. Reads all of the state once more.
   bool check_replicas = false;
+  /// What `.metadata` calls the checkpoint, where it will be moved to another place; empty: the directory.
+  std::string checkpoint_id;
   int threads = 0;                         ///< I/O threads of one rank, as in ConsolidateOptions
   std::uint64_t max_memory = 64ull << 20;  ///< data buffers of one rank, in bytes
 };
