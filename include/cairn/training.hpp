@@ -135,6 +135,8 @@ class TrainingCheckpoints {
 
  private:
   Saver& saver_of(const std::string& component);
+  void save_components(const std::vector<SavedComponent>& components, const std::string& part,
+                       IterationReport& report);
   void remove_old(IterationReport& report);
 
   std::unique_ptr<Communicator> comm_;

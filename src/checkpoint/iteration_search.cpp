@@ -46,12 +46,9 @@ bool IterationSearch::look_again() {
 bool IterationSearch::find(const Objection& objection) {
   while (begin_ < tree_.iterations().size()) {
     at_ = begin_++;
-    try {
-      pins_ = pin_components(*files_, path(), layout::components_of(*files_, path()));
-    } catch (const Error&) {  // the judgement says why
-      pins_.clear();
-    }
-    judgement_ = tree_.judge(at_);
+    judgement_ = tree_.look(at_);
+    if (judgement_.is_complete()) pins_ = pin_components(*files_, path(), judgement_.components);
+    tree_.examine(at_, judgement_);
     std::string reason = judgement_.reason;
     if (reason.empty() && objection) reason = objection(judgement_);
     if (reason.empty()) return true;

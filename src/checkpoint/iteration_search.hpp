@@ -26,8 +26,9 @@ class IterationSearch {
   IterationSearch(FileSystem& files, std::string directory)
       : files_(&files), tree_(files, std::move(directory)) {}
 
-  /// Moves to the next one that is complete and meets no objection, and pins it before it is judged. False:
-  /// there is none any more. Where iterations came and went meanwhile it looks again, from the newest one on.
+  /// Moves to the next one that is complete and meets no objection, and pins it before its files are read.
+  /// False: there is none any more. Where iterations came and went meanwhile it looks again, from the newest
+  /// one on.
   bool next(const Objection& objection = {});
   /// The one it is at will not do after all.
   void pass_over(std::string reason);

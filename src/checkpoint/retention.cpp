@@ -15,20 +15,17 @@ namespace {
 
 class Pruning {
  public:
-  Pruning(FileSystem& files, const std::string& directory, const RetentionRule& rule, bool dry_run, bool sync)
-      : files_(files), tree_(files, directory), rule_(rule), dry_run_(dry_run), sync_(sync) {}
+  Pruning(FileSystem& files, const std::string& directory, const RetentionRule& rule, const PruneMode& mode)
+      : files_(files), tree_(files, directory), rule_(rule), mode_(mode) {}
 
   PruneReport run() {
-    if (!dry_run_) remove_leftovers();
+    if (!mode_.dry_run) remove_leftovers();
     if (!tree_.pointer_fault().empty()) report_.warnings.push_back(tree_.pointer_fault());
     for (std::size_t i = 0; i < tree_.iterations().size(); ++i) {
-      const auto judgement = tree_.judge(i);
-      if (!judgement.is_complete())
-        report_.broken.push_back({path(i), judgement.reason});
-      else if (stays(i))
+      if (!mode_.judges_all && complete_ >= rule_.keep_last && stays(i))
         report_.kept.push_back(path(i));
       else
-        remove(path(i), judgement.components);
+        settle(i);
     }
     return std::move(report_);
   }
@@ -36,21 +33,32 @@ class Pruning {
  private:
   std::string path(std::size_t i) const { return tree_.path(tree_.iterations()[i]); }
 
-  // Of a complete one; they come newest first.
-  bool stays(std::size_t i) {
+  // They come newest first.
+  void settle(std::size_t i) {
+    const auto judgement = tree_.judge(i);
+    if (!judgement.is_complete())
+      report_.broken.push_back({path(i), judgement.reason});
+    else if (++complete_ <= rule_.keep_last || stays(i))
+      report_.kept.push_back(path(i));
+    else
+      remove(path(i), judgement.components);
+  }
+
+  // However many newer ones there are.
+  bool stays(std::size_t i) const {
     const auto number = tree_.iterations()[i].number;
-    if (++complete_ <= rule_.keep_last || tree_.pointed() == i || !number) return true;
+    if (tree_.pointed() == i || !number) return true;
     return rule_.keep_every > 0 && *number % rule_.keep_every == 0;
   }
 
   void remove(const std::string& path, const std::vector<std::string>& components) {
     try {
-      if (!dry_run_ && !take_out(files_, path, components, sync_)) {
+      if (!mode_.dry_run && !take_out(files_, path, components, mode_.sync)) {
         report_.in_use.push_back({path, "somebody reads it"});
         return;
       }
       report_.removed.push_back(path);
-      if (!dry_run_) remove_hidden(files_, removed_path_for(path));
+      if (!mode_.dry_run) remove_hidden(files_, removed_path_for(path));
     } catch (const Error& error) {
       report_.failed.push_back({path, error.message()});
     }
@@ -69,7 +77,7 @@ class Pruning {
   FileSystem& files_;
   layout::TrainingTree tree_;
   const RetentionRule& rule_;
-  const bool dry_run_, sync_;
+  const PruneMode& mode_;
   int complete_ = 0;
   PruneReport report_;
 };
@@ -129,13 +137,13 @@ std::vector<std::string> hidden_paths(FileSystem& files, const std::string& dire
 }
 
 PruneReport prune_directory(FileSystem& files, const std::string& directory, const RetentionRule& rule,
-                            bool dry_run, bool sync) {
+                            const PruneMode& mode) {
   check(rule);
-  return Pruning(files, directory, rule, dry_run, sync).run();
+  return Pruning(files, directory, rule, mode).run();
 }
 
 PruneReport prune(FileSystem& files, const std::string& root, const RetentionRule& rule, bool dry_run) {
-  return prune_directory(files, layout::tree_directory(files, root), rule, dry_run, true);
+  return prune_directory(files, layout::tree_directory(files, root), rule, {.dry_run = dry_run});
 }
 
 }  // namespace cairn

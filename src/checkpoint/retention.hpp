@@ -31,8 +31,15 @@ void remove_hidden(FileSystem& files, const std::string& path);
 std::vector<std::string> hidden_paths(FileSystem& files, const std::string& directory,
                                       std::string_view ending);
 
+struct PruneMode {
+  bool dry_run = false;
+  bool sync = true;
+  /// Those too that stay whatever they are, beside the newest: to report broken ones.
+  bool judges_all = true;
+};
+
 /// prune() of the tree whose iterations lie in `directory`.
 PruneReport prune_directory(FileSystem& files, const std::string& directory, const RetentionRule& rule,
-                            bool dry_run, bool sync);
+                            const PruneMode& mode);
 
 }  // namespace cairn

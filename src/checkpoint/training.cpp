@@ -53,6 +53,34 @@ void check_iteration(std::int64_t iteration) {
     fail(ErrorKind::invalid_argument, "{} is no number of an iteration", iteration);
 }
 
+// Collective.
+void check_save(Communicator& comm, std::int64_t iteration, const std::vector<std::string>& names) {
+  ByteWriter arguments;
+  arguments.write(iteration);
+  write_texts(arguments, names);
+  require_equal(comm, "saving an iteration", arguments.take());
+  on_all_ranks("comparing the arguments", comm, [&] {
+    check_iteration(iteration);
+    check_names(names);
+  });
+}
+
+// What rank 0 alone knows of an iteration.
+Bytes encode_summary(const IterationReport& report) {
+  ByteWriter out;
+  write_texts(out, report.removed);
+  write_texts(out, report.warnings);
+  out.write(report.seconds);
+  return out.take();
+}
+
+void decode_summary(std::span<const std::byte> bytes, IterationReport& report) {
+  ByteReader in(bytes, "summary of an iteration");
+  report.removed = read_texts(in);
+  report.warnings = read_texts(in);
+  report.seconds = in.read<double>();
+}
+
 // What there is to say about a removal, for a job that goes on.
 void add_warnings(const PruneReport& pruned, std::vector<std::string>& warnings) {
   const auto add = [&](const std::vector<PassedIteration>& passed, std::string_view what) {
@@ -95,16 +123,7 @@ Saver& TrainingCheckpoints::saver_of(const std::string& component) {
 IterationReport TrainingCheckpoints::save(std::int64_t iteration,
                                           const std::vector<SavedComponent>& components) {
   const auto start = Clock::now();
-  const auto names = names_of(components);
-  ByteWriter arguments;
-  arguments.write(iteration);
-  write_texts(arguments, names);
-  require_equal(*comm_, "saving an iteration", arguments.take());
-  on_all_ranks("comparing the arguments", *comm_, [&] {
-    check_iteration(iteration);
-    check_names(names);
-  });
-
+  check_save(*comm_, iteration, names_of(components));
   IterationReport report;
   std::optional<IterationOutput> output;  // the coordinator's
   const Bytes places = on_root("opening the iteration", *comm_, kRoot, [&] {
@@ -116,35 +135,34 @@ IterationReport TrainingCheckpoints::save(std::int64_t iteration,
   });
   ByteReader in(places, "places of an iteration");
   report.path = in.counted_text();
-  const std::string part(in.counted_text());
+  save_components(components, std::string(in.counted_text()), report);
+  const Bytes summary = on_root("publishing the iteration", *comm_, kRoot, [&] {
+    output->publish(report.warnings);
+    remove_old(report);
+    report.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    return encode_summary(report);
+  });
+  decode_summary(summary, report);
+  return report;
+}
+
+void TrainingCheckpoints::save_components(const std::vector<SavedComponent>& components,
+                                          const std::string& part, IterationReport& report) {
   for (const auto& [name, state] : components) {
     SaveOptions save = options_.save;
     save.checkpoint_id = layout::joined(report.path, name);
-    report.components.emplace_back(name, saver_of(name).save(state, layout::joined(part, name), save));
-    report.components.back().second.path = save.checkpoint_id;
+    auto saved = saver_of(name).save(state, layout::joined(part, name), save);
+    saved.path = save.checkpoint_id;
+    report.warnings.insert(report.warnings.end(), saved.warnings.begin(), saved.warnings.end());
+    report.components.emplace_back(name, std::move(saved));
   }
-  const Bytes summary = on_root("publishing the iteration", *comm_, kRoot, [&] {
-    output->publish(report.warnings);
-    for (const auto& [name, saved] : report.components)
-      report.warnings.insert(report.warnings.end(), saved.warnings.begin(), saved.warnings.end());
-    remove_old(report);
-    ByteWriter out;
-    write_texts(out, report.removed);
-    write_texts(out, report.warnings);
-    out.write(std::chrono::duration<double>(Clock::now() - start).count());
-    return out.take();
-  });
-  ByteReader said(summary, "summary of an iteration");
-  report.removed = read_texts(said);
-  report.warnings = read_texts(said);
-  report.seconds = said.read<double>();
-  return report;
 }
 
 void TrainingCheckpoints::remove_old(IterationReport& report) {
   if (options_.retention.keep_last == 0) return;
   try {
-    const auto pruned = prune_directory(files_, directory_, options_.retention, false, options_.save.sync);
+    const auto pruned = prune_directory(files_, directory_, options_.retention,
+                                        {.sync = options_.save.sync, .judges_all = false});
     report.removed = pruned.removed;
     add_warnings(pruned, report.warnings);
   } catch (const Error& error) {  // the iteration is there

@@ -43,6 +43,19 @@ std::string named(std::string_view component) {
   return component.empty() ? std::string("it") : escape_name(component) + "/";
 }
 
+// `reason_of` looks for a reason against it.
+template <class ReasonOf>
+void settle(Judgement& judgement, ReasonOf&& reason_of) {
+  using State = Judgement::State;
+  try {
+    judgement.reason = reason_of();
+    judgement.state = judgement.reason.empty() ? State::complete : State::broken;
+  } catch (const Error& error) {
+    judgement.reason = error.message();
+    judgement.state = error.kind() == ErrorKind::io ? State::unknown : State::broken;
+  }
+}
+
 }  // namespace
 
 bool Judgement::has(std::string_view component) const {
@@ -112,6 +125,11 @@ void TrainingTree::find_pointed(const Folder& folder) {
     pointed_ = static_cast<std::size_t>(at - iterations_.begin());
 }
 
+std::string TrainingTree::place(std::size_t iteration, const std::string& component) const {
+  const std::string where = path(iterations_[iteration]);
+  return component.empty() ? where : joined(where, component);
+}
+
 const std::vector<std::string>& TrainingTree::components(std::size_t iteration) {
   const auto known = components_.find(iteration);
   if (known != components_.end()) return known->second;
@@ -146,40 +164,48 @@ std::vector<std::string> TrainingTree::required(std::size_t iteration) {
   return both;
 }
 
-// Empty: the component is whole.
-std::string TrainingTree::fault_of(const std::string& path) const {
-  if (!Folder(*files_, path).has_file(kMetadataName)) return "has no .metadata: its save did not finish";
-  FaultList faults;
-  dcp::read_metadata(*files_, path, faults);
-  if (faults.empty()) return {};
-  const auto more = faults.count() - 1;
-  return fmt::format("is damaged: {}{}", faults.faults()[0].message,
-                     more == 0 ? "" : fmt::format(" (and {} more)", more));
+// What can be told from names; empty: nothing is missing.
+std::string TrainingTree::missing_from(std::size_t iteration, const Judgement& judgement) {
+  if (judgement.components.empty()) return "holds no checkpoint";
+  for (const std::string& name : judgement.components) {
+    if (!Folder(*files_, place(iteration, name)).has_file(kMetadataName))
+      return named(name) + " has no .metadata: its save did not finish";
+  }
+  for (const std::string& name : required(iteration)) {
+    if (!name.empty() && !judgement.has(name))
+      return fmt::format("has no {}, which its neighbours have: its save did not finish", named(name));
+  }
+  return {};
+}
+
+std::string TrainingTree::damage_of(std::size_t iteration, const Judgement& judgement) const {
+  for (const std::string& name : judgement.components) {
+    FaultList faults;
+    dcp::read_metadata(*files_, place(iteration, name), faults);
+    if (faults.empty()) continue;
+    const auto more = faults.count() - 1;
+    return fmt::format("{} is damaged: {}{}", named(name), faults.faults()[0].message,
+                       more == 0 ? "" : fmt::format(" (and {} more)", more));
+  }
+  return {};
+}
+
+Judgement TrainingTree::look(std::size_t iteration) {
+  Judgement judgement;
+  settle(judgement, [&] {
+    judgement.components = components(iteration);
+    return missing_from(iteration, judgement);
+  });
+  return judgement;
+}
+
+void TrainingTree::examine(std::size_t iteration, Judgement& judgement) const {
+  if (judgement.is_complete()) settle(judgement, [&] { return damage_of(iteration, judgement); });
 }
 
 Judgement TrainingTree::judge(std::size_t iteration) {
-  Judgement judgement{Judgement::State::broken, {}, {}};
-  const std::string where = path(iterations_[iteration]);
-  try {
-    judgement.components = components(iteration);
-    if (judgement.components.empty()) judgement.reason = "holds no checkpoint";
-    for (const std::string& name : judgement.components) {
-      const std::string fault = fault_of(name.empty() ? where : joined(where, name));
-      if (fault.empty()) continue;
-      judgement.reason = named(name) + " " + fault;
-      return judgement;
-    }
-    for (const std::string& name : required(iteration)) {
-      if (judgement.reason.empty() && !name.empty() && !judgement.has(name))
-        judgement.reason =
-            fmt::format("has no {}, which its neighbours have: its save did not finish", named(name));
-    }
-  } catch (const Error& error) {
-    judgement.reason = error.message();
-    if (error.kind() == ErrorKind::io) judgement.state = Judgement::State::unknown;
-    return judgement;
-  }
-  if (judgement.reason.empty()) judgement.state = Judgement::State::complete;
+  Judgement judgement = look(iteration);
+  examine(iteration, judgement);
   return judgement;
 }
 

@@ -23,7 +23,7 @@ struct Judgement {
     complete,
     broken,
     unknown,  ///< the file system failed
-  } state;
+  } state = State::broken;
   std::vector<std::string> components;  ///< names of subdirectories, sorted; "": the directory itself is one
   std::string reason;                   ///< why it is not complete
 
@@ -65,6 +65,11 @@ class TrainingTree {
   bool has_pointer() const { return has_pointer_; }
 
   Judgement judge(std::size_t iteration);
+  /// judge() in two steps: what names tell; then, where they tell nothing bad, what is in the files.
+  Judgement look(std::size_t iteration);
+  void examine(std::size_t iteration, Judgement& judgement) const;
+  /// The directory of a component.
+  std::string place(std::size_t iteration, const std::string& component) const;
 
  private:
   void find_pointed(const Folder& folder);
@@ -72,7 +77,8 @@ class TrainingTree {
   /// Those of the next one in this direction that has some; null: there is none.
   const std::vector<std::string>* neighbour(std::size_t iteration, bool newer);
   std::vector<std::string> required(std::size_t iteration);
-  std::string fault_of(const std::string& path) const;
+  std::string missing_from(std::size_t iteration, const Judgement& judgement);
+  std::string damage_of(std::size_t iteration, const Judgement& judgement) const;
 
   FileSystem* files_;
   std::string directory_;
