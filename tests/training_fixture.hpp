@@ -3,8 +3,8 @@
 #pragma once
 
 #include <filesystem>
-#include <initializer_list>
 #include <string>
+#include <vector>
 
 #include "dcp_fixture.hpp"
 #include "temp_dir.hpp"
@@ -19,8 +19,6 @@ inline void write_component(const TempDir& dir, const std::string& folder) {
   fixture.write(dir, folder);
 }
 
-inline const std::initializer_list<const char*> kUsualComponents = {"model", "optim", "trainer"};
-
 inline std::string iteration_folder(int number) {
   const std::string digits = std::to_string(number);
   return "iter_" + std::string(9 - digits.size(), '0') + digits;
@@ -28,9 +26,10 @@ inline std::string iteration_folder(int number) {
 
 /// DIR/iter_%09d with these components.
 inline std::string write_iteration(const TempDir& dir, int number,
-                                   std::initializer_list<const char*> components = kUsualComponents) {
+                                   const std::vector<std::string>& components = {"model", "optim",
+                                                                                 "trainer"}) {
   const std::string folder = iteration_folder(number);
-  for (const char* name : components) write_component(dir, folder + "/" + name);
+  for (const std::string& name : components) write_component(dir, folder + "/" + name);
   return dir / folder;
 }
 

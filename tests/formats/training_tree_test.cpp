@@ -19,7 +19,8 @@ class Tree : public testing::Test {
   TrainingTree tree() { return {posix_file_system(), dir_.path()}; }
   std::vector<std::string> names() {
     std::vector<std::string> found;
-    for (const auto& iteration : tree().iterations()) found.push_back(iteration.name);
+    const TrainingTree now = tree();
+    for (const auto& iteration : now.iterations()) found.push_back(iteration.name);
     return found;
   }
   Judgement judge(int number) { return judge_in(posix_file_system(), iteration_folder(number)); }
