@@ -21,6 +21,8 @@ std::vector<Command> commands() {
   all.push_back(consolidate_command());
   all.push_back(convert_command());
   all.push_back(reshard_command());
+  all.push_back(latest_command());
+  all.push_back(prune_command());
   all.push_back(bench_command());
   all.push_back(version_command());
   return all;

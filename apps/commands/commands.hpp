@@ -24,6 +24,8 @@ Command verify_command();
 Command consolidate_command();
 Command convert_command();
 Command reshard_command();
+Command latest_command();
+Command prune_command();
 Command bench_command();
 Command version_command();
 

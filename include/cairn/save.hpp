@@ -28,6 +28,8 @@ struct SaveOptions {
   bool check_replicas = false;
   /// How late the directory that rank 0 made may be seen by the other ranks.
   double visibility_timeout_s = 30;
+  /// What `.metadata` calls the checkpoint, where it will be moved to another place; empty: the directory.
+  std::string checkpoint_id;
   int threads = 0;                         ///< I/O threads of one rank, as in ConsolidateOptions
   std::uint64_t max_memory = 64ull << 20;  ///< data buffers of one rank, in bytes
 };

@@ -49,6 +49,9 @@ class File {
   /// Takes an exclusive lock that ends with this descriptor (open file description lock; the file is open for
   /// writing). False: another descriptor holds it. True without a lock where the file system has none.
   virtual bool try_lock() = 0;
+  /// Likewise a shared one: any number of descriptors hold it at once, none together with an exclusive one.
+  /// The file is open for reading.
+  virtual bool try_lock_shared() = 0;
 
  protected:
   explicit File(std::string path) : path_(std::move(path)) {}
@@ -78,6 +81,8 @@ class FileSystem {
   /// Like rename, but already_exists when `to` is there; atomic where the file system allows it.
   virtual void rename_no_replace(const std::string& from, const std::string& to) = 0;
   virtual void unlink(const std::string& path) = 0;
+  /// An empty one.
+  virtual void remove_directory(const std::string& path) = 0;
   /// A second name for a file; already_exists when `to` is there, io where the file system has no hard links.
   virtual void link(const std::string& from, const std::string& to) = 0;
   /// Makes renames and creations in the directory durable.

@@ -31,6 +31,7 @@
 #include "formats/dcp/structure.hpp"
 #include "formats/torch_file/source.hpp"
 #include "parallel/agree.hpp"
+#include "storage/read_pin.hpp"
 
 namespace cairn {
 namespace {
@@ -218,6 +219,7 @@ class Consolidation {
     outputs_->choose(files, is_directory() ? plan_.directory : metadata_file, requests_);
     if (options_.resume) metadata_digest_ = digest_file(files, metadata_file);
     if (is_directory()) {
+      pin_ = ReadPin::take(files_, metadata_file);
       metadata_ = dcp::decode_metadata_file(files, plan_.directory, faults_);
     } else {  // read later, by whoever sees it: so much is known of it
       Catalog& only_file = metadata_.catalog;
@@ -429,6 +431,7 @@ class Consolidation {
   FileDigest metadata_digest_;
   FaultList faults_;
   dcp::DecodedMetadata metadata_;
+  ReadPin pin_;  // of a directory
   std::vector<OutputRequest> requests_;
   ConsolidateReport report_;
   std::string source_name_;  // of the file that is read first

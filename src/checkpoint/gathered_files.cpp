@@ -29,6 +29,7 @@ class RemoteFile final : public File {
   void sync() override { refuse(); }
   void close() override {}
   bool try_lock() override { refuse(); }
+  bool try_lock_shared() override { refuse(); }
 
  private:
   [[noreturn]] void refuse() const {

@@ -68,5 +68,6 @@ void JoinedFiles::read(std::uint64_t, std::span<std::byte>) { refuse(); }
 std::uint64_t JoinedFiles::copy_from(File&, std::uint64_t, std::uint64_t, std::uint64_t) { refuse(); }
 void JoinedFiles::allocate(std::uint64_t) { refuse(); }
 bool JoinedFiles::try_lock() { refuse(); }
+bool JoinedFiles::try_lock_shared() { refuse(); }
 
 }  // namespace cairn

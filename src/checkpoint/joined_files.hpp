@@ -37,6 +37,7 @@ class JoinedFiles final : public File {
   std::uint64_t copy_from(File& source, std::uint64_t from, std::uint64_t to, std::uint64_t bytes) override;
   void allocate(std::uint64_t size) override;
   bool try_lock() override;
+  bool try_lock_shared() override;
 
  private:
   std::shared_ptr<File> open(std::size_t part);

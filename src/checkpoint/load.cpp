@@ -85,6 +85,7 @@ class Load {
     const Bytes message = on_root("reading the metadata", comm_, kRoot, [&] {
       OpenedSource opened = open_load_source(files_, shards_, path_, timeout_s_);
       source_ = std::move(opened.source);
+      pin_ = std::move(opened.pin);
       report_.warnings = std::move(opened.notes);
       return comm_.size() > 1 ? source_->encode() : Bytes();
     });
@@ -358,6 +359,7 @@ class Load {
   const LoadOptions& options_;
   int threads_ = 1;
   std::unique_ptr<LoadSource> source_;
+  ReadPin pin_;        // rank 0's
   LoadReport report_;  // rank 0's
   LoadDecision decision_;
   LoadPlan plan_;

@@ -114,6 +114,7 @@ OpenedSource open_load_source(FileSystem& files, FileSystem& shards, const std::
     opened.source = std::move(source);
     return opened;
   }
+  opened.pin = ReadPin::take(files, located.path + "/.metadata");
   FaultList faults;
   auto metadata = dcp::decode_metadata_file(files, located.path, faults);
   faults.throw_if_any(located.path);

@@ -11,6 +11,7 @@
 #include "cairn/metadata.hpp"
 #include "cairn/storage.hpp"
 #include "formats/source.hpp"
+#include "storage/read_pin.hpp"
 
 namespace cairn {
 
@@ -29,6 +30,7 @@ class LoadSource {
 struct OpenedSource {
   std::unique_ptr<LoadSource> source;
   std::vector<std::string> notes;
+  ReadPin pin;  ///< of a directory
 };
 
 /// The coordinator: finds the checkpoint at `path` (formats/layouts), reads its catalogue and checks it.

@@ -35,6 +35,7 @@ double seconds_since(Clock::time_point start) {
 Bytes encode_arguments(const std::string& directory, const SaveOptions& options) {
   ByteWriter out;
   out.counted_text(directory);
+  out.counted_text(options.checkpoint_id);
   out.write(static_cast<std::uint8_t>(options.plan.replicas));
   out.write(options.plan.split_bytes);
   out.write(options.plan.files_per_rank);
@@ -210,7 +211,8 @@ class SaveRun {
     }
     const Catalog catalog = whole_->located(
         places, [&](int rank, std::uint32_t file) { return dcp::shard_name(rank, first_index_ + file); });
-    dcp::StorageMeta meta{directory_, new_save_id(), {}};
+    const std::string& id = options_.checkpoint_id.empty() ? directory_ : options_.checkpoint_id;
+    dcp::StorageMeta meta{id, new_save_id(), {}};
     if (options_.manifest) meta.attributes.emplace_back(dcp::kManifestAttribute, dcp::kManifestName);
     dcp::Manifest manifest = manifest_of(written);
     manifest.save_id = meta.save_id;

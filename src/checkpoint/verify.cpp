@@ -19,6 +19,7 @@
 #include "engine/transfer.hpp"
 #include "formats/layouts.hpp"
 #include "parallel/agree.hpp"
+#include "storage/read_pin.hpp"
 
 namespace cairn {
 namespace {
@@ -63,6 +64,9 @@ class Verification {
 
   Bytes locate() {
     located_ = locate_for_verify(files_, options_.path);
+    for (const Located& one : located_) {
+      if (one.kind == Located::Kind::dcp) pins_.push_back(ReadPin::take(files_, one.path + "/.metadata"));
+    }
     ByteWriter out;
     out.write<std::uint64_t>(located_.size());
     return out.take();
@@ -176,6 +180,7 @@ class Verification {
 
   // the coordinator's
   std::vector<Located> located_;
+  std::vector<ReadPin> pins_;
   VerifyReport report_;
 };
 

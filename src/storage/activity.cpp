@@ -9,7 +9,7 @@ namespace cairn {
 namespace {
 
 constexpr std::string_view kSyncing = "syncing", kOpening = "opening", kLooking = "looking at",
-                           kRenaming = "renaming";
+                           kRenaming = "renaming", kRemoving = "removing";
 
 class WatchedFile final : public File {
  public:
@@ -46,6 +46,10 @@ class WatchedFile final : public File {
   bool try_lock() override {
     const Activity::Running running(&activity_, "locking", path());
     return inner_->try_lock();
+  }
+  bool try_lock_shared() override {
+    const Activity::Running running(&activity_, "locking", path());
+    return inner_->try_lock_shared();
   }
 
  private:
@@ -134,8 +138,13 @@ void WatchedFileSystem::rename_no_replace(const std::string& from, const std::st
 }
 
 void WatchedFileSystem::unlink(const std::string& path) {
-  const Activity::Running running(&activity_, "removing", path);
+  const Activity::Running running(&activity_, kRemoving, path);
   inner_.unlink(path);
+}
+
+void WatchedFileSystem::remove_directory(const std::string& path) {
+  const Activity::Running running(&activity_, kRemoving, path);
+  inner_.remove_directory(path);
 }
 
 void WatchedFileSystem::link(const std::string& from, const std::string& to) {

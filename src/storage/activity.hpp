@@ -70,6 +70,7 @@ class WatchedFileSystem final : public ForwardingFileSystem {
   void rename(const std::string& from, const std::string& to) override;
   void rename_no_replace(const std::string& from, const std::string& to) override;
   void unlink(const std::string& path) override;
+  void remove_directory(const std::string& path) override;
   void link(const std::string& from, const std::string& to) override;
   void sync_directory(const std::string& path) override;
   std::uint64_t free_bytes(const std::string& path) override;

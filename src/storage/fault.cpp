@@ -14,9 +14,9 @@ namespace cairn {
 namespace {
 
 constexpr const char* operation_names[] = {
-    "open",   "create",          "open",      "stat",   "list",    "mkdir",  "rename",
-    "unlink", "fsync",           "statvfs",   "access", "resolve", "statfs", "read",
-    "write",  "copy_file_range", "fallocate", "fsync",  "close",   "lock",   "link",
+    "open",      "create",  "open",   "stat",    "list",   "mkdir", "rename", "unlink",
+    "fsync",     "statvfs", "access", "resolve", "statfs", "read",  "write",  "copy_file_range",
+    "fallocate", "fsync",   "close",  "lock",    "link",   "rmdir",
 };
 static_assert(std::size(operation_names) == operation_count);
 
@@ -90,14 +90,17 @@ class FaultyFile final : public File {
     if (effect.error_number != 0) fail_as_asked(Operation::close, path(), effect.error_number);
   }
 
-  bool try_lock() override {
+  bool try_lock() override { return may_lock() && inner_->try_lock(); }
+  bool try_lock_shared() override { return may_lock() && inner_->try_lock_shared(); }
+
+ private:
+  bool may_lock() {
     const auto effect = faults_.begin(Operation::lock, path());
     if (effect.error_number == EAGAIN) return false;
     if (effect.error_number != 0) fail_as_asked(Operation::lock, path(), effect.error_number);
-    return inner_->try_lock();
+    return true;
   }
 
- private:
   FaultyFileSystem& faults_;
   std::unique_ptr<File> inner_;
 };
@@ -197,6 +200,11 @@ void FaultyFileSystem::rename_no_replace(const std::string& from, const std::str
 void FaultyFileSystem::unlink(const std::string& path) {
   pass(Operation::unlink, path);
   inner_.unlink(path);
+}
+
+void FaultyFileSystem::remove_directory(const std::string& path) {
+  pass(Operation::remove_directory, path);
+  inner_.remove_directory(path);
 }
 
 void FaultyFileSystem::link(const std::string& from, const std::string& to) {

@@ -39,8 +39,9 @@ enum class Operation : std::uint8_t {
   close,
   lock,
   link,
+  remove_directory,
 };
-constexpr std::size_t operation_count = 21;
+constexpr std::size_t operation_count = 22;
 
 /// What happens to some calls of one operation. The effects can be combined; a call is delayed first.
 struct InjectedFault {
@@ -51,8 +52,8 @@ struct InjectedFault {
 
   std::chrono::milliseconds delay{0};
   /// An errno value; the error has the kind and words of the real one. ENOENT makes status() find nothing,
-  /// EAGAIN makes try_lock() false, EXDEV makes
-  /// copy_from() copy nothing, ENOSPC lets a write store its first half.
+  /// EAGAIN makes try_lock() and try_lock_shared() false, EXDEV makes copy_from() copy nothing, ENOSPC lets a
+  /// write store its first half.
   int error_number = 0;
   bool short_read = false;  ///< of a read: corrupt, as at the end of the file
   bool kill = false;        ///< ends the process as `kill -9` does; a write stores its first half before
@@ -83,6 +84,7 @@ class FaultyFileSystem final : public FileSystem {
   void rename(const std::string& from, const std::string& to) override;
   void rename_no_replace(const std::string& from, const std::string& to) override;
   void unlink(const std::string& path) override;
+  void remove_directory(const std::string& path) override;
   void link(const std::string& from, const std::string& to) override;
   void sync_directory(const std::string& path) override;
   std::uint64_t free_bytes(const std::string& path) override;

@@ -31,6 +31,7 @@ class ForwardingFileSystem : public FileSystem {
     inner_.rename_no_replace(from, to);
   }
   void unlink(const std::string& path) override { inner_.unlink(path); }
+  void remove_directory(const std::string& path) override { inner_.remove_directory(path); }
   void link(const std::string& from, const std::string& to) override { inner_.link(from, to); }
   void sync_directory(const std::string& path) override { inner_.sync_directory(path); }
   std::uint64_t free_bytes(const std::string& path) override { return inner_.free_bytes(path); }

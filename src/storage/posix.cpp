@@ -170,6 +170,10 @@ class PosixFileSystem final : public FileSystem {
     if (::unlink(path.c_str()) != 0) fail_io("unlink", path, errno);
   }
 
+  void remove_directory(const std::string& path) override {
+    if (::rmdir(path.c_str()) != 0) fail_io("rmdir", path, errno);
+  }
+
   void link(const std::string& from, const std::string& to) override {
     if (::link(from.c_str(), to.c_str()) != 0) fail_write("link to " + to, from, errno, 0, 0);
   }

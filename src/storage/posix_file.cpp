@@ -174,9 +174,13 @@ void PosixFile::close() {
   if (result != 0 && errno != EINTR) fail_write("close", path(), errno, 0, 0);
 }
 
-bool PosixFile::try_lock() {
+bool PosixFile::try_lock() { return try_lock(F_WRLCK); }
+
+bool PosixFile::try_lock_shared() { return try_lock(F_RDLCK); }
+
+bool PosixFile::try_lock(short kind) {
   struct flock whole_file = {};
-  whole_file.l_type = F_WRLCK;
+  whole_file.l_type = kind;
   whole_file.l_whence = SEEK_SET;
   if (uninterrupted([&] { return fcntl(descriptor_, F_OFD_SETLK, &whole_file); }) == 0) return true;
   if (errno == EAGAIN || errno == EACCES) return false;

@@ -42,9 +42,11 @@ class PosixFile final : public File {
   void sync() override;
   void close() override;
   bool try_lock() override;
+  bool try_lock_shared() override;
 
  private:
   bool takes_parallel_writes();
+  bool try_lock(short kind);
 
   int descriptor_;
   std::mutex write_turn_;

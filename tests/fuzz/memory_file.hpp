@@ -26,6 +26,7 @@ class Memory final : public File {
   void sync() override { std::abort(); }
   void close() override {}
   bool try_lock() override { std::abort(); }
+  bool try_lock_shared() override { std::abort(); }
 
  private:
   std::span<const std::uint8_t> bytes_;

@@ -37,6 +37,10 @@ TEST(Activity, FilesAndDirectoriesAreWatchedAndFailuresCount) {
   EXPECT_EQ(activity.ended(), before + 3);
   failure_of([&] { files.open_read(dir.path() + "/absent"); });
   EXPECT_EQ(activity.ended(), before + 4);
+  EXPECT_TRUE(file->try_lock_shared());
+  files.make_directories(dir.path() + "/b");
+  files.remove_directory(dir.path() + "/b");
+  EXPECT_EQ(activity.ended(), before + 7);
   EXPECT_FALSE(activity.is_syncing());
 }
 

@@ -26,6 +26,9 @@ TEST(FaultyFileSystem, PassesEverythingOnAndCounts) {
   file->allocate(6);
   file->write(0, as_bytes("abcdef"));
   EXPECT_TRUE(file->try_lock());
+  EXPECT_TRUE(file->try_lock_shared());
+  files.make_directories(dir / "gone");
+  files.remove_directory(dir / "gone");
   EXPECT_EQ(read_text(*file, 2, 3), "cde");
   EXPECT_EQ(read_text(*file, 0, 1), "a");
   file->sync();

@@ -138,12 +138,37 @@ TEST(PosixFile, LocksOncePerDescriptor) {
   EXPECT_TRUE(second->try_lock());
 }
 
+TEST(PosixFile, SharesALockAmongReaders) {
+  const TempDir dir;
+  dir.write("a", "x");
+  auto first = files.open_read(dir / "a"), second = files.open_read(dir / "a");
+  const auto writer = files.open_write(dir / "a");
+  EXPECT_TRUE(first->try_lock_shared());
+  EXPECT_TRUE(second->try_lock_shared());
+  EXPECT_FALSE(writer->try_lock());
+  first->close();
+  EXPECT_FALSE(writer->try_lock());
+  second->close();
+  EXPECT_TRUE(writer->try_lock());
+  EXPECT_FALSE(files.open_read(dir / "a")->try_lock_shared());
+}
+
 TEST(PosixFile, ClosesOnce) {
   const TempDir dir;
   const auto file = files.create_exclusive(dir / "a");
   file->close();
   file->close();
   EXPECT_EQ(failure_of([&] { file->write(0, as_bytes("x")); }).kind(), ErrorKind::io);
+}
+
+TEST(PosixFileSystem, RemovesEmptyDirectoriesOnly) {
+  const TempDir dir;
+  dir.write("full/a", "x");
+  files.make_directories(dir / "empty");
+  files.remove_directory(dir / "empty");
+  EXPECT_FALSE(files.status(dir / "empty"));
+  EXPECT_EQ(failure_of([&] { files.remove_directory(dir / "full"); }).kind(), ErrorKind::io);
+  EXPECT_EQ(failure_of([&] { files.remove_directory(dir / "empty"); }).kind(), ErrorKind::not_found);
 }
 
 TEST(PosixFileSystem, CreatesOnlyWhatIsNotThere) {

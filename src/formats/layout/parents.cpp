@@ -7,31 +7,12 @@
 
 #include "base/fail.hpp"
 #include "base/text.hpp"
+#include "formats/layout/iteration_names.hpp"
 
 namespace cairn::layout {
 namespace {
 
 constexpr std::size_t kMostLooked = 16384, kShown = 10;
-constexpr std::string_view kPointer = "latest_checkpoint.txt";
-
-bool is_plain_name(std::string_view name) {
-  return !name.empty() && name != "." && name != ".." &&
-         name.find_first_of(std::string_view("/\0", 2)) == name.npos;
-}
-
-bool is_numbered(std::string_view name, std::string_view prefix) {
-  const auto number = name.starts_with(prefix) ? name.substr(prefix.size()) : std::string_view();
-  return !number.empty() && number.find_first_not_of("0123456789") == number.npos;
-}
-
-bool is_iteration_name(std::string_view name) {
-  return is_numbered(name, "iter_") || is_numbered(name, "step-") || is_numbered(name, "step_");
-}
-
-bool is_component(std::string_view name) {
-  return name == "optim" || name == "scheduler" || name == "trainer" || name.starts_with("optim_") ||
-         name.starts_with("scheduler_");
-}
 
 std::vector<std::string> paths_of(const Folder& folder,
                                   const std::function<bool(const std::string&)>& wanted) {
@@ -47,13 +28,6 @@ bool holds_metadata(const Folder& folder, std::string_view name) {
 }
 
 // --- training trees
-
-// The pointer's text is the name of an iteration's directory.
-std::string pointed_name(const Folder& checkpoints) {
-  auto text = checkpoints.head(kPointer, 4096);
-  text.erase(std::min(text.find_last_not_of(" \t\r\n") + 1, text.size()));
-  return text;
-}
 
 [[noreturn]] void refuse_pointer(const Folder& checkpoints, const std::string& fault) {
   const auto others = paths_of(checkpoints, [&](const std::string& name) {
