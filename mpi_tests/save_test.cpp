@@ -9,9 +9,11 @@
 #include <optional>
 
 #include "cairn/checkpoint.hpp"
+#include "cairn/load.hpp"
 #include "failure_of.hpp"
 #include "formats/dcp/directory_output.hpp"
 #include "iota_state.hpp"
+#include "load_fixture.hpp"
 #include "shared_directory.hpp"
 #include "storage/fault.hpp"
 #include "world.hpp"
@@ -104,6 +106,28 @@ TEST(Save, WorksOnAPartOfTheJob) {
   save(*half, posix_file_system(), state.live, dir.path() + "/" + std::to_string(color));
   barrier(world());
   expect_whole(dir.path() + "/0");
+}
+
+// Each rank writes some of the columns: memory without gaps, of which a part has some.
+TEST(Save, ALargeReplicaOnDevicesIsWrittenInParts) {
+  const SharedDirectory dir(nothing);
+  const Shape shape{5, 30'000};
+  const Box whole{{0, 0}, shape};
+  const Bytes iota = iota_bytes(shape, whole, DType::float32);
+  PlayedDevice device;
+  TensorView view = TensorView::contiguous(DType::float32, shape, device.allocate(iota.size()));
+  view.device = &device;
+  device.copy_in(iota, view.data);
+  LiveState state(world().rank());
+  state.add_tensor("w", TensorLayout::replicated(shape, world().size()), view);
+  SaveOptions options;
+  options.sync = false;
+  options.plan.split_bytes = iota.size() / 4;
+  save(world(), posix_file_system(), state, dir.path() + "/ckpt", options);
+  LoadTarget target(world().rank());
+  target.add("w", DType::float32, shape, {whole});
+  load(world(), posix_file_system(), dir.path() + "/ckpt", target.state());
+  target.expect_iota();
 }
 
 TEST(Save, RanksThatDisagreeAreTold) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cairn/box.hpp"
+#include "engine/view_runs.hpp"
 #include "plan/linear.hpp"
 #include "tensor/strided_copy.hpp"
 
@@ -28,11 +29,24 @@ void copy_strided(const TensorView& view, std::int64_t first, std::span<std::byt
   });
 }
 
+// A part of a tensor without gaps may have some.
+void copy_runs(const TensorView& view, std::int64_t first, std::span<std::byte> into) {
+  const auto count = static_cast<std::int64_t>(into.size() / element_size(view.dtype));
+  std::byte* target = into.data();
+  for_each_box(view.sizes, first, first + count, [&](BoxView box) {
+    for_each_run(view.part(box.offsets, box.sizes), [&](const std::byte* run, std::uint64_t bytes) {
+      view.device->copy_out(run, {target, bytes});
+      target += bytes;
+    });
+  });
+}
+
 }  // namespace
 
 void copy_elements(const TensorView& view, std::int64_t first, std::span<std::byte> into) {
   if (into.empty()) return;
-  if (!view.is_contiguous()) return copy_strided(view, first, into);
+  if (!view.is_contiguous())
+    return view.device != nullptr ? copy_runs(view, first, into) : copy_strided(view, first, into);
   const std::byte* from = view.data + first * static_cast<std::int64_t>(element_size(view.dtype));
   if (view.device != nullptr) return view.device->copy_out(from, into);
   std::copy_n(from, into.size(), into.data());

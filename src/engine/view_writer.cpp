@@ -3,6 +3,7 @@
 
 #include "cairn/box.hpp"
 #include "engine/view_copy.hpp"
+#include "engine/view_runs.hpp"
 #include "tensor/cast.hpp"
 #include "tensor/strided_copy.hpp"
 
@@ -16,22 +17,6 @@ std::vector<CopyDim> dims(std::span<const std::int64_t> sizes, std::span<const s
   for (std::size_t d = 0; d < sizes.size(); ++d)
     out.push_back({sizes[d], source_strides[d], target_strides[d]});
   return out;
-}
-
-/// Gives each run of the view's memory, in row-major order.
-template <class Visit>
-void for_each_run(const TensorView& view, const Visit& visit) {
-  std::size_t inner = view.sizes.size();
-  std::int64_t run = 1;
-  while (inner > 0 && (view.sizes[inner - 1] == 1 || view.strides[inner - 1] == run))
-    run *= view.sizes[--inner];
-  const auto element_bytes = static_cast<std::int64_t>(element_size(view.dtype));
-  const auto go = [&](const auto& self, std::size_t d, std::byte* at) -> void {
-    if (d == inner) return visit(at, static_cast<std::uint64_t>(run * element_bytes));
-    for (std::int64_t i = 0; i < view.sizes[d]; ++i)
-      self(self, d + 1, at + i * view.strides[d] * element_bytes);
-  };
-  go(go, 0, view.data);
 }
 
 }  // namespace
