@@ -13,6 +13,7 @@
 #include <span>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace cairn {
 
@@ -21,6 +22,12 @@ void* grow_pool(void* data, std::size_t old_bytes, std::size_t& bytes);
 void free_pool(void* data, std::size_t bytes);
 /// Asks for huge pages where memory was reserved and not touched yet; nothing for small amounts.
 void expect_large(const void* data, std::size_t bytes);
+/// Room for `count` elements that are about to be added; what is not used costs nothing.
+template <class T>
+void reserve_large(std::vector<T>& values, std::size_t count) {
+  values.reserve(count);
+  expect_large(values.data(), values.capacity() * sizeof(T));
+}
 
 template <class T>
 class Pool {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/pool.hpp"
 #include "base/text.hpp"
 #include "plan/fingerprint.hpp"
 
@@ -35,8 +36,12 @@ std::string_view text(RankState::Kind kind) {
 bool is_void(std::span<const std::int64_t> shape) { return std::ranges::find(shape, 0) != shape.end(); }
 
 HeldPieces::HeldPieces(std::span<const RankState* const> states) : states_(states) {
-  std::size_t most = 0;
-  for (const RankState* state : states) most = std::max(most, state->size());
+  std::size_t most = 0, held_most = 0;
+  for (const RankState* state : states) {
+    most = std::max(most, state->size());
+    held_most += state->size();
+  }
+  reserve_large(held_, held_most);
   names_.reserve(most);
   firsts_.reserve(most);
   for (std::uint32_t rank = 0; rank < states.size(); ++rank) number(rank);
@@ -108,7 +113,10 @@ void HeldPieces::find_pieces() {
   for (const Held& held : held_) ++ends[held.name + 1];
   for (std::size_t name = 1; name < ends.size(); ++name) ends[name] += ends[name - 1];
   for (std::uint32_t i = 0; i < held_.size(); ++i) by_name[ends[held_[i].name]++] = i;  // now they are ends
+  reserve_large(piece_of_, held_.size());
   piece_of_.resize(held_.size());
+  reserve_large(pieces_, held_.size());
+  reserve_large(last_held_, held_.size());
   std::uint32_t begin = 0;
   for (std::size_t name = 0; name < firsts_.size(); ++name) {
     find_pieces(std::span(by_name).subspan(begin, ends[name] - begin));
@@ -116,9 +124,25 @@ void HeldPieces::find_pieces() {
   }
 }
 
+// Then no two are the same box. Shards come in this order mostly.
+bool HeldPieces::have_rising_offsets(std::span<const std::uint32_t> of_one_name) const {
+  const auto offsets_of = [&](std::uint32_t i) {
+    return states_[held_[i].rank]->box(held_[i].entry, held_[i].box).offsets;
+  };
+  for (std::size_t i = 1; i < of_one_name.size(); ++i) {
+    if (!std::ranges::lexicographical_compare(offsets_of(of_one_name[i - 1]), offsets_of(of_one_name[i])))
+      return false;
+  }
+  return true;
+}
+
 void HeldPieces::find_pieces(std::span<const std::uint32_t> of_one_name) {
   const std::size_t before = pieces_.size();
   const bool is_one = of_one_name.size() == 1 || (!of_one_name.empty() && one_piece(held_[of_one_name[0]]));
+  if (!is_one && have_rising_offsets(of_one_name)) {
+    for (const std::uint32_t i : of_one_name) add_to_piece(kNone, i);
+    return;
+  }
   const std::size_t mask = std::bit_ceil(2 * of_one_name.size()) - 1;
   if (!is_one) table_.assign(mask + 1, kNone);
   const auto box_of = [&](std::uint32_t i) {
@@ -161,6 +185,7 @@ void HeldPieces::list_holders() {
     piece.first_holder = at;
     at += std::exchange(piece.holder_count, 0);
   }
+  reserve_large(holders_, at);
   holders_.resize(at);
   for (std::size_t i = 0; i < held_.size(); ++i) {  // by rank, so that each list is ascending
     Piece& piece = pieces_[piece_of_[i]];

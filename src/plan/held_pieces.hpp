@@ -51,6 +51,7 @@ class HeldPieces {
   void hold(const Held& entry);
   void find_pieces();
   void find_pieces(std::span<const std::uint32_t> of_one_name);
+  bool have_rising_offsets(std::span<const std::uint32_t> of_one_name) const;
   void add_to_piece(std::uint32_t piece, std::uint32_t held);
   void list_holders();
   std::uint64_t bytes_of(const Held& held) const;

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "base/pool.hpp"
+
 namespace cairn {
 namespace {
 
@@ -14,15 +16,23 @@ std::uint64_t cost_of(std::uint64_t bytes) { return std::max<std::uint64_t>(byte
 // What one rank alone holds is counted first: replicas then fill up the ranks that have less.
 PieceOwners::PieceOwners(const HeldPieces& pieces, std::span<const RankState* const> states,
                          const SavePlanOptions& options)
-    : pieces_(pieces), states_(states), planned_(states.size(), 0), rows_(pieces.pieces().size()) {
+    : pieces_(pieces), states_(states), planned_(states.size(), 0) {
+  reserve_large(rows_, pieces.pieces().size());
+  rows_.resize(pieces.pieces().size());
   for (const Piece& piece : pieces.pieces()) {
     if (piece.holder_count == 1) planned_[pieces.holders(piece)[0]] += cost_of(piece.bytes);
   }
-  parts_.reserve(rows_.size());
+  reserve_large(parts_, rows_.size());
   for (std::uint32_t held = 0; held < pieces.held().size(); ++held) {
     const std::uint32_t piece = pieces.piece_of(held);
     if (pieces.pieces()[piece].first == held) assign(piece, options);
   }
+}
+
+std::vector<std::size_t> PieceOwners::count_by_owner() const {
+  std::vector<std::size_t> counts(states_.size(), 0);
+  for (const OwnedPart& part : parts_) ++counts[part.owner];
+  return counts;
 }
 
 void PieceOwners::assign(std::uint32_t piece, const SavePlanOptions& options) {

@@ -26,6 +26,8 @@ class PieceOwners {
   std::span<const OwnedPart> parts(std::uint32_t piece) const {
     return std::span(parts_).subspan(rows_[piece].first_part, rows_[piece].part_count);
   }
+  /// Of each rank.
+  std::vector<std::size_t> count_by_owner() const;
   /// Cuts the box of a piece down to one of its parts.
   void cut(std::uint32_t piece, std::uint32_t index, Box& box) const;
 

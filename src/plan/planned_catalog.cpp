@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/pool.hpp"
 #include "base/text.hpp"
 #include "plan/chunk_grid.hpp"
 #include "plan/container_paths.hpp"
@@ -39,8 +40,9 @@ bool holds(BoxView box, std::span<const std::int64_t> element) {
 void PlannedCatalog::build() {
   sort_by_name();
   plan_.catalog.reserve_entries(pieces_.names().size());
+  plan_.catalog.reserve_chunks(items_.size(), 2);
   keys_.reserve(pieces_.names().size());
-  plan_.chunks.reserve(items_.size());
+  reserve_large(plan_.chunks, items_.size());
   std::vector<bool> is_added(pieces_.names().size(), false);
   for (const NamedItem& item : items_) {
     if (is_added[item.name]) continue;
@@ -62,6 +64,7 @@ void PlannedCatalog::build() {
 
 void PlannedCatalog::sort_by_name() {
   begins_.assign(pieces_.names().size() + 2, 0);
+  reserve_large(by_name_, items_.size());
   by_name_.resize(items_.size());
   for (const NamedItem& item : items_) ++begins_[item.name + 2];
   for (std::size_t i = 2; i < begins_.size(); ++i) begins_[i] += begins_[i - 1];

@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "base/checked.hpp"
+#include "base/pool.hpp"
 #include "base/text.hpp"
 #include "cairn/state.hpp"
 #include "plan/compact.hpp"
@@ -14,7 +15,8 @@ namespace {
 // How an entry begins on the wire. One box that is the whole tensor takes no room.
 enum class Tag : std::uint8_t { tensor, whole_tensor, object, rank_object };
 
-constexpr std::size_t kMaxShared = 255;  // of a name with the one before: keeps decoding in proportion
+constexpr std::size_t kMaxShared = 255;        // of a name with the one before: keeps decoding in proportion
+constexpr std::uint64_t kLeastEntryBytes = 5;  // of an object
 constexpr std::size_t kMaxNdim = 0xffff;
 constexpr std::uint64_t kMaxLength = 0x7fffffff;
 constexpr std::uint64_t kMaxCoordinate = std::numeric_limits<std::int64_t>::max();
@@ -189,20 +191,24 @@ std::vector<std::byte> RankState::encode() const {
 
 namespace {
 
-/// The dtype, shape and boxes of a tensor; what is wrong in itself is refused by the state.
-void read_tensor(ByteReader& in, RankState& state, std::string_view name, std::span<const NameCut> cuts,
-                 bool whole) {
-  const auto dtype = read_number(in, static_cast<std::uint64_t>(DType::bits16));
+/// The entry at work; kept from one to the next, so that their memory is.
+struct EntryRead {
+  std::string name;
+  std::vector<NameCut> cuts;
+  std::vector<std::int64_t> shape;
   Box box;
-  std::vector<std::int64_t> shape(read_number(in, std::min<std::uint64_t>(kMaxNdim, in.remaining())));
+};
+
+/// The dtype, shape and boxes of a tensor; what is wrong in itself is refused by the state.
+void read_tensor(ByteReader& in, RankState& state, EntryRead& entry, bool whole) {
+  auto& [name, cuts, shape, box] = entry;
+  const auto dtype = read_number(in, static_cast<std::uint64_t>(DType::bits16));
+  shape.resize(read_number(in, std::min<std::uint64_t>(kMaxNdim, in.remaining())));
   read_coordinates(in, shape);
   state.add_tensor(name, static_cast<DType>(dtype), shape, cuts);
-  box.offsets.resize(shape.size());
-  if (whole) {
-    box.sizes = shape;
-    return state.add_box(box);
-  }
-  box.sizes.resize(shape.size());
+  box.offsets.assign(shape.size(), 0);
+  box.sizes = shape;
+  if (whole) return state.add_box(box);
   const std::uint64_t most = shape.empty() ? 1 : in.remaining() / (2 * shape.size());
   for (std::uint64_t left = read_number(in, most); left > 0; --left) {
     read_coordinates(in, box.offsets);
@@ -221,17 +227,16 @@ void read_object(ByteReader& in, RankState& state, std::string_view name, std::s
   state.add_rank_object(name, bytes, cuts.empty() ? cuts : cuts.first(cuts.size() - 1));
 }
 
-void read_entries(ByteReader& in, RankState& state) {
-  std::string name;
-  std::vector<NameCut> cuts;
-  for (std::uint64_t left = read_number(in, in.remaining()); left > 0; --left) {
+void read_entries(ByteReader& in, RankState& state, std::uint64_t count) {
+  EntryRead entry;
+  for (std::uint64_t left = count; left > 0; --left) {
     const auto tag = static_cast<Tag>(read_number(in, static_cast<std::uint64_t>(Tag::rank_object)));
-    read_name(in, name);
-    read_cuts(in, cuts);
+    read_name(in, entry.name);
+    read_cuts(in, entry.cuts);
     if (tag == Tag::tensor || tag == Tag::whole_tensor)
-      read_tensor(in, state, name, cuts, tag == Tag::whole_tensor);
+      read_tensor(in, state, entry, tag == Tag::whole_tensor);
     else
-      read_object(in, state, name, cuts, tag == Tag::rank_object);
+      read_object(in, state, entry.name, entry.cuts, tag == Tag::rank_object);
   }
 }
 
@@ -241,7 +246,10 @@ RankState RankState::decode(std::span<const std::byte> bytes) {
   ByteReader in(bytes, "state of a rank");
   RankState state(static_cast<int>(read_number(in, 0x7fffffff)));
   try {
-    read_entries(in, state);
+    const std::uint64_t count = read_number(in, in.remaining() / kLeastEntryBytes);
+    reserve_large(state.entries_, count);
+    reserve_large(state.coordinates_, 6 * count);  // two dimensions, one box
+    read_entries(in, state, count);
   } catch (const Error& error) {
     throw Error(ErrorKind::corrupt, error.message());
   }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/pool.hpp"
 #include "base/text.hpp"
 #include "plan/fingerprint.hpp"
 #include "plan/piece_owners.hpp"
@@ -38,7 +39,10 @@ class SavePlanner {
 
   GlobalSavePlan plan() {
     plan_.parts.resize(states_.size());
-    items_.reserve(pieces_.pieces().size());
+    const auto counts = owners_.count_by_owner();
+    for (std::size_t rank = 0; rank < counts.size(); ++rank)
+      reserve_large(plan_.parts[rank].items_, counts[rank]);
+    reserve_large(items_, std::accumulate(counts.begin(), counts.end(), std::size_t{0}));
     for (std::uint32_t held = 0; held < pieces_.held().size(); ++held) give_out(held);
     for (std::uint32_t rank = 0; rank < states_.size(); ++rank) put_in_order(rank);
     PlannedCatalog(states_, pieces_, items_, plan_).build();
@@ -91,11 +95,13 @@ class SavePlanner {
       item.file = static_cast<std::uint32_t>(smallest - bytes.begin());
       *smallest += std::max<std::uint64_t>(item.bytes, 1);
     }
+    const auto group_of = [&](const WriteItem& item) {
+      return 2 * std::uint64_t{item.file} + (states_[rank]->is_tensor(item.entry) ? 1 : 0);
+    };
+    if (std::ranges::is_sorted(items, {}, group_of)) return skip_items(rank);
     std::vector<std::uint32_t> order(items.size()), place(items.size());
     std::iota(order.begin(), order.end(), 0u);
-    std::ranges::stable_sort(order, {}, [&](std::uint32_t i) {
-      return std::pair(items[i].file, states_[rank]->is_tensor(items[i].entry));
-    });
+    std::ranges::stable_sort(order, {}, [&](std::uint32_t i) { return group_of(items[i]); });
     SavePlan sorted;
     sorted.items_.reserve(items.size());
     for (const std::uint32_t i : order) {
@@ -109,6 +115,10 @@ class SavePlanner {
     plan_.parts[rank] = std::move(sorted);
     for (; next_item_ < items_.size() && items_[next_item_].item.rank == rank; ++next_item_)
       items_[next_item_].item.item = place[items_[next_item_].item.item];
+  }
+
+  void skip_items(std::uint32_t rank) {
+    while (next_item_ < items_.size() && items_[next_item_].item.rank == rank) ++next_item_;
   }
 
   void set_ids() {

@@ -68,6 +68,25 @@ class Corners {
   std::vector<Corner> corners_;
 };
 
+// Whether the boxes lie one behind the other along one dimension, as those of most tensors do: no memory, no
+// index.
+bool are_slices_in_order(std::span<const std::int64_t> shape, std::size_t count, const BoxAt& box_at) {
+  std::size_t dim = shape.size();
+  std::int64_t end = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const BoxView box = box_at(i);
+    if (box.empty()) continue;
+    for (std::size_t d = 0; d < shape.size(); ++d) {
+      if (box.sizes[d] == shape[d] || d == dim) continue;
+      if (dim != shape.size()) return false;
+      dim = d;
+    }
+    if (dim == shape.size() || box.offsets[dim] != end) return false;
+    end += box.sizes[dim];
+  }
+  return dim != shape.size() && end == shape[dim];
+}
+
 std::vector<std::size_t> cut_dimensions(std::span<const std::int64_t> shape, std::size_t count,
                                         const BoxAt& box_at) {
   std::vector<bool> cut(shape.size(), false);
@@ -102,7 +121,9 @@ std::optional<TilingFault> pairwise_fault(std::span<const std::int64_t> shape, s
 std::optional<TilingFault> find_tiling_fault(std::span<const std::int64_t> shape, std::size_t count,
                                              const BoxAt& box_at) {
   const bool whole_tensor = count == 1 && std::ranges::equal(box_at(0).sizes, shape);
-  if (whole_tensor || element_count(shape) == 0 || ChunkGrid::find(shape, count, box_at)) return std::nullopt;
+  if (whole_tensor || element_count(shape) == 0 || are_slices_in_order(shape, count, box_at) ||
+      ChunkGrid::find(shape, count, box_at))
+    return std::nullopt;
   const auto dims = cut_dimensions(shape, count, box_at);
   if (dims.size() > kMaxCornerDims) {
     if (count <= kMaxPairwiseBoxes) return pairwise_fault(shape, count, box_at);

@@ -3,8 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <random>
 
-#include "cairn/plan.hpp"
+#include "plan_fixture.hpp"
 
 namespace cairn {
 namespace {
@@ -63,6 +64,90 @@ Catalog located(const GlobalSavePlan& plan) {
   return plan.located(places, [](int rank, std::uint32_t) { return std::to_string(rank); });
 }
 
+std::vector<std::vector<std::byte>> sent_by(const std::vector<RankState>& states) {
+  std::vector<std::vector<std::byte>> sent;
+  for (const RankState& state : states) sent.push_back(state.encode());
+  return sent;
+}
+
+/// As the coordinator has them, in whatever order.
+std::vector<RankState> received(const std::vector<std::vector<std::byte>>& sent) {
+  std::vector<RankState> states;
+  for (const auto& one : sent) states.push_back(RankState::decode(one));
+  std::mt19937 random(7);
+  std::ranges::shuffle(states, random);
+  return states;
+}
+
+std::size_t elements_of(BoxView box) { return static_cast<std::size_t>(element_count(box.sizes)); }
+
+/// Counts the elements of `part` in `counts`, which are those of `whole`.
+void count_in(BoxView part, BoxView whole, std::vector<std::uint8_t>& counts) {
+  Box lines{{part.offsets.begin(), part.offsets.end()}, {part.sizes.begin(), part.sizes.end()}};
+  for (std::size_t d = 0; d < lines.sizes.size(); ++d) lines.offsets[d] -= whole.offsets[d];
+  const auto length = std::exchange(lines.sizes.back(), 1);
+  for_each_element(lines, [&](const std::vector<std::int64_t>& at) {
+    const auto first = counts.begin() + linear(whole.sizes, at);
+    for (auto count = first; count != first + length; ++count) ++*count;
+  });
+}
+
+bool all_once(const std::vector<std::uint8_t>& counts) {
+  return std::ranges::count(counts, 1) == std::ssize(counts);
+}
+
+/// What all ranks write by their parts, which they get by the wire: as many elements as there are, and each
+/// element of the first tensor once.
+void expect_all_written(const GlobalSavePlan& plan, const std::vector<RankState>& states) {
+  std::size_t written = 0, whole = 0;
+  std::vector<std::uint8_t> counts(elements_of({states[0].shape(0), states[0].shape(0)}), 0);
+  const std::vector<std::int64_t> origin(states[0].shape(0).size(), 0);
+  for (std::size_t entry = 0; entry < states[0].size(); ++entry)
+    if (states[0].is_tensor(entry)) whole += static_cast<std::size_t>(element_count(states[0].shape(entry)));
+  for (std::size_t rank = 0; rank < states.size(); ++rank) {
+    const RankState& state = states[rank];
+    const SavePlan part = SavePlan::decode(plan.parts[rank].encode(), state);
+    for (const WriteItem& item : part.items()) {
+      if (!state.is_tensor(item.entry)) continue;
+      written += elements_of(part.box(state, item));
+      if (item.entry == 0) count_in(part.box(state, item), {origin, state.shape(0)}, counts);
+    }
+  }
+  EXPECT_EQ(written, whole);
+  EXPECT_TRUE(all_once(counts));
+}
+
+/// Each element of each wanted box is in one item.
+void expect_all_read(const Catalog& catalog, const RankState& wanted, const LoadPlan& plan) {
+  std::vector<std::vector<std::uint8_t>> counts(wanted.size());
+  for (std::size_t entry = 0; entry < wanted.size(); ++entry) {
+    ASSERT_EQ(wanted.box_count(entry), wanted.is_tensor(entry) ? 1u : 0u);
+    if (wanted.is_tensor(entry)) counts[entry].assign(elements_of(wanted.box(entry, 0)), 0);
+  }
+  for (const ReadItem& item : plan.items())
+    count_in(plan.overlap(catalog, item), wanted.box(item.entry, item.box), counts[item.entry]);
+  EXPECT_TRUE(std::ranges::all_of(counts, all_once));
+}
+
+/// Names, boxes, and who writes what, in the same order.
+void expect_same(const GlobalSavePlan& a, const GlobalSavePlan& b) {
+  ASSERT_EQ(a.catalog.entries().size(), b.catalog.entries().size());
+  for (std::size_t i = 0; i < a.catalog.entries().size(); ++i)
+    EXPECT_EQ(a.catalog.name(a.catalog.entries()[i]), b.catalog.name(b.catalog.entries()[i]));
+  for (std::size_t i = 0; i < a.catalog.tensors().size(); ++i) {
+    const TensorInfo &one = a.catalog.tensors()[i], &other = b.catalog.tensors()[i];
+    ASSERT_EQ(one.chunk_count, other.chunk_count);
+    for (std::size_t c = 0; c < one.chunk_count; ++c)
+      EXPECT_EQ(to_string(a.catalog.box(one, a.catalog.chunks(one)[c])),
+                to_string(b.catalog.box(other, b.catalog.chunks(other)[c])));
+  }
+  const auto same = [](const PlannedItem& x, const PlannedItem& y) {
+    return x.rank == y.rank && x.item == y.item;
+  };
+  EXPECT_TRUE(std::ranges::equal(a.chunks, b.chunks, same));
+  EXPECT_TRUE(std::ranges::equal(a.objects, b.objects, same));
+}
+
 struct Shard {
   const char* name;
   std::size_t tensors;
@@ -72,17 +157,13 @@ struct Shard {
 // 2^20 items over 1 024 ranks, in full.
 void plan_and_load(const Shard& shard) {
   const auto states = states_of(shard.tensors, shard.saved, 1024);
-  std::vector<std::vector<std::byte>> sent;
+  const auto arrived = received(sent_by(states));
   Stopwatch watch;
-  std::size_t bytes = 0;
-  for (const RankState& state : states) bytes += sent.emplace_back(state.encode()).size();
-  const double encode_s = watch.lap();
-  for (const auto& one : sent) EXPECT_EQ(RankState::decode(one).size(), shard.tensors);
-  const double decode_s = watch.lap();
-  const GlobalSavePlan plan = plan_save(states);
+  const GlobalSavePlan plan = plan_save(arrived);
   const double plan_s = watch.lap();
   EXPECT_EQ(plan.catalog.entries().size(), shard.tensors);
   EXPECT_EQ(plan.catalog.chunks().size(), shard.tensors * 1024);
+  expect_all_written(plan, states);
   const Catalog catalog = located(plan);
   RankState wanted(100);
   for (std::size_t i = 0; i < shard.tensors; ++i)
@@ -91,11 +172,8 @@ void plan_and_load(const Shard& shard) {
   const LoadPlan load = plan_load(catalog, wanted);
   const double load_s = watch.lap();
   judge_load(catalog, std::span(&load.findings(), 1)).throw_if_any();
-  EXPECT_GE(load.items().size(), shard.tensors);
+  expect_all_read(catalog, wanted, load);
   print(shard.name, {{"items", static_cast<double>(plan.chunks.size())},
-                     {"encode_s", encode_s},
-                     {"decode_s", decode_s},
-                     {"proposals_mb", static_cast<double>(bytes) / 1e6},
                      {"plan_s", plan_s},
                      {"load_plan_s", load_s},
                      {"reads", static_cast<double>(load.items().size())}});
@@ -173,14 +251,29 @@ TEST(PlanScale, SixteenThousandRanks) {
       state.add_tensor("w" + std::to_string(i), DType::float32, i % 2 == 0 ? sharded : replicated);
     state.add_object("step", 8);
   }
+  const SavePlanOptions options{ReplicaRule::balanced, 16384, 1};
   Stopwatch watch;
-  const GlobalSavePlan plan = plan_save(states, {ReplicaRule::balanced, 16384, 1});
+  const GlobalSavePlan plan = plan_save(states, options);
   print("ranks", {{"plan_s", watch.lap()}});
   EXPECT_EQ(plan.catalog.tensors().size(), 8u);
   EXPECT_EQ(plan.catalog.chunks().size(), 4u * 256 + 4u * 64);
   std::size_t most = 0;
   for (const SavePlan& part : plan.parts) most = std::max(most, part.items().size());
   EXPECT_LE(most, 2u);
+  expect_all_written(plan, states);
+  const GlobalSavePlan again = plan_save(received(sent_by(states)), options);
+  EXPECT_EQ(again.id, plan.id);
+  expect_same(again, plan);
+  for (std::size_t rank = 0; rank < states.size(); ++rank)
+    ASSERT_EQ(again.parts[rank].encode(), plan.parts[rank].encode());
+  RankState wanted(100);
+  for (std::size_t i = 0; i < 8; ++i) {
+    wanted.add_tensor(
+        "w" + std::to_string(i), DType::float32,
+        i % 2 == 0 ? TensorLayout::sharded({16384, 64}, 0, 512) : TensorLayout::sharded({512, 512}, 1, 512));
+  }
+  const Catalog catalog = located(plan);
+  expect_all_read(catalog, wanted, plan_load(catalog, wanted));
 }
 
 TEST(PlanScale, TheSecondPlanIsFound) {
