@@ -17,6 +17,7 @@ std::vector<ReadPin> pin_components(FileSystem& files, const std::string& iterat
                                     const std::vector<std::string>& components) {
   std::vector<ReadPin> pins;
   for (const std::string& name : components) {
+    if (pins.size() == kMostPins) break;
     const std::string place = name.empty() ? iteration : layout::joined(iteration, name);
     pins.push_back(ReadPin::take(files, layout::joined(place, dcp::kMetadataName)));
   }

@@ -13,7 +13,8 @@
 
 namespace cairn {
 
-/// Pins of all components of an iteration, or of the directory itself: of each one's `.metadata`.
+/// Pins of the components of an iteration (kMostPins at most), or of the directory itself: of each one's
+/// `.metadata`.
 std::vector<ReadPin> pin_components(FileSystem& files, const std::string& iteration,
                                     const std::vector<std::string>& components);
 

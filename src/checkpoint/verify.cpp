@@ -65,7 +65,8 @@ class Verification {
   Bytes locate() {
     located_ = locate_for_verify(files_, options_.path);
     for (const Located& one : located_) {
-      if (one.kind == Located::Kind::dcp) pins_.push_back(ReadPin::take(files_, one.path + "/.metadata"));
+      if (one.kind == Located::Kind::dcp && pins_.size() < kMostPins)
+        pins_.push_back(ReadPin::take(files_, one.path + "/.metadata"));
     }
     ByteWriter out;
     out.write<std::uint64_t>(located_.size());

@@ -3,12 +3,16 @@
 // exclusive for the moment in which it is taken away (docs/publishing.md). Local.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string>
 
 #include "cairn/storage.hpp"
 
 namespace cairn {
+
+/// One pin keeps an iteration with all its components: of very many so many are enough.
+inline constexpr std::size_t kMostPins = 64;
 
 /// While it lives, exclusive_lock() of the file finds it in use.
 class ReadPin {

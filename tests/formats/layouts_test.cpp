@@ -50,6 +50,14 @@ class Layouts : public testing::Test {
   TempDir dir_;
 };
 
+TEST_F(Layouts, IterationsThatAreComingOrGoingAreNotSeen) {
+  dir_.write("a/step-10/.metadata", "x");
+  dir_.write("a/.step-20.cairn-removed/.metadata", "x");
+  dir_.write("a/.iter_000000030.cairn-part/model/.metadata", "x");
+  EXPECT_EQ(parts(dir_ / "a"), std::vector{dir_ / "a/step-10"});
+  EXPECT_EQ(located(dir_.path()).path, dir_ / "a/step-10");
+}
+
 TEST_F(Layouts, ADirectoryWithMetadataIsRead) {
   dir_.write(".metadata", "x");
   EXPECT_EQ(located(dir_.path()).path, dir_.path());

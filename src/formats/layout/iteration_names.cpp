@@ -35,6 +35,10 @@ std::optional<std::int64_t> iteration_number(std::string_view name) {
   return number;
 }
 
+bool is_passing_name(std::string_view name) {
+  return name.starts_with('.') && (name.ends_with(".cairn-part") || name.ends_with(".cairn-removed"));
+}
+
 bool is_component(std::string_view name) {
   return name == "optim" || name == "scheduler" || name == "trainer" || name.starts_with("optim_") ||
          name.starts_with("scheduler_");

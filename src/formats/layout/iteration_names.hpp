@@ -22,6 +22,8 @@ bool is_numbered(std::string_view name, std::string_view prefix);
 bool is_iteration_name(std::string_view name);
 /// nullopt for other names, and for numbers beyond int64.
 std::optional<std::int64_t> iteration_number(std::string_view name);
+/// ".iter_000000025.cairn-part", ".iter_000000025.cairn-removed": an iteration that is coming or going.
+bool is_passing_name(std::string_view name);
 /// Of a training state beside the model: "optim", "optim_net", "scheduler", "trainer", …
 bool is_component(std::string_view name);
 

@@ -96,6 +96,7 @@ class Search {
 
   void look_below(const Folder& folder, int levels) {
     for (const auto& name : folder.names()) {
+      if (is_passing_name(name)) continue;
       if (++looked_ > kMostLooked) found_.all = false;
       if (!found_.all) return;
       if (const auto below = opened(folder.at(name))) visit(*below, levels);
