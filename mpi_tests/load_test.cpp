@@ -129,6 +129,15 @@ class Replicated : public SharedDirectory {
         }) {}
 
   std::string path() const { return SharedDirectory::path() + "/ckpt"; }
+  /// Collective. Of a payload.
+  void flip_a_bit(const std::string& file) const {
+    if (mine() != nullptr) {
+      std::string bytes = mine()->read(file);
+      bytes.at(bytes.size() / 4) ^= 1;
+      mine()->write(file, bytes);
+    }
+    barrier(world());
+  }
   static constexpr std::uint64_t kBytes = 2 * kRows * kColumns * 4 + 300 * 80;
 
   static void want_all(LoadTarget& target, MemoryKind kind = MemoryKind::contiguous,
@@ -230,12 +239,7 @@ TEST(Load, ColumnsOfRowsAreReadOnceOnANode) {
 
 TEST(Load, WhatANodeReadsTogetherIsCompared) {
   const Replicated saved;
-  if (saved.mine() != nullptr) {
-    std::string bytes = saved.mine()->read("ckpt/__1_0.distcp");
-    bytes.at(bytes.size() / 4) ^= 1;
-    saved.mine()->write("ckpt/__1_0.distcp", bytes);
-  }
-  barrier(world());
+  saved.flip_a_bit("ckpt/__1_0.distcp");
   if (world().size() == 1) return;  // it reads no column whole
   LoadTarget target(world().rank());
   for (const char* name : {"a", "b"})
@@ -370,12 +374,7 @@ TEST(Load, AFailureToReadTheMetadataIsEverybodys) {
 
 TEST(Load, AFlippedBitIsNamedOnAllRanks) {
   const Replicated saved;
-  if (saved.mine() != nullptr) {
-    std::string bytes = saved.mine()->read("ckpt/__1_0.distcp");
-    bytes.at(bytes.size() / 4) ^= 1;
-    saved.mine()->write("ckpt/__1_0.distcp", bytes);
-  }
-  barrier(world());
+  saved.flip_a_bit("ckpt/__1_0.distcp");
   for (const ReadOnce read_once : {ReadOnce::on, ReadOnce::off}) {
     LoadTarget target(world().rank());
     Replicated::want_all(target);

@@ -322,7 +322,8 @@ class LoadRun::Thread {
 void LoadRun::work(const std::atomic<bool>& stop) {
   Thread thread(*this);
   if (options_.joint != nullptr) thread.work_jointly(*options_.joint, stop);
-  while (!stop) {
+  const auto is_lost = [this] { return options_.joint != nullptr && options_.joint->is_lost(); };
+  while (!stop && !is_lost()) {
     const std::size_t unit = next_.fetch_add(1);
     if (unit >= units_.size()) break;
     thread.take(units_[unit]);
