@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A job that saves the same state again and again, beside plain writes of the same memory by the same ranks.
 //   mpirun -n N save_rate DIRECTORY MEBIBYTES TENSORS ROUNDS [sync]
-// Prints, for each round, one JSON line: seconds of the slowest rank. The first round is discarded.
+// Prints, for each round, one JSON line: seconds of the slowest rank, and for saves the largest peak RSS
+// beside the bytes of a rank's state. The first round is discarded.
 //   raw    each rank: one file, its size reserved, then for every 256 KiB of its tensors CRC-32 and pwrite
 //   save   cairn::Saver into a new directory, which is removed afterwards
 #include <cstdio>
@@ -44,12 +45,18 @@ class Job {
   }
 
   void round(int number) {
-    report("raw", number, timed(comm_, [&] { write_raw(); }), 0);
+    const double raw_s = timed(comm_, [&] { write_raw(); });
+    if (is_reported(number)) std::printf("{\"what\": \"raw\", \"seconds\": %.4f}\n", raw_s);
     remove(raw_path().c_str());
-    double plan_s = 0;
+    SaveReport report;
     const std::string directory = directory_ + "/cairn." + std::to_string(number);
-    const double seconds = timed(comm_, [&] { plan_s = saver_.save(state_, directory, options_).plan_s; });
-    report("save", number, seconds, plan_s);
+    const double seconds = timed(comm_, [&] { report = saver_.save(state_, directory, options_); });
+    if (is_reported(number))
+      std::printf(
+          "{\"what\": \"save\", \"seconds\": %.4f, \"plan_s\": %.4f, \"peak_rss_bytes\": %llu, "
+          "\"state_bytes\": %llu}\n",
+          seconds, report.plan_s, static_cast<unsigned long long>(report.peak_rss_bytes),
+          static_cast<unsigned long long>(state_bytes()));
     if (comm_.rank() == 0) std::filesystem::remove_all(directory);
   }
 
@@ -60,9 +67,8 @@ class Job {
     constexpr std::size_t piece = 256 << 10;
     FileSystem& files = posix_file_system();
     const auto file = files.create_exclusive(raw_path());
-    std::uint64_t at = 0, bytes = 0;
-    for (const auto& tensor : memory_) bytes += tensor.size() * sizeof(float);
-    file->allocate(bytes);
+    std::uint64_t at = 0;
+    file->allocate(state_bytes());
     std::uint32_t crc = 0;
     for (const auto& tensor : memory_) {
       for (auto rest = std::as_bytes(std::span(tensor)); !rest.empty();
@@ -77,10 +83,13 @@ class Job {
     file->close();
   }
 
-  void report(const char* what, int number, double seconds, double plan_s) const {
-    if (comm_.rank() == 0 && number > 0)
-      std::printf("{\"what\": \"%s\", \"seconds\": %.4f, \"plan_s\": %.4f}\n", what, seconds, plan_s);
+  std::uint64_t state_bytes() const {
+    std::uint64_t bytes = 0;
+    for (const auto& tensor : memory_) bytes += tensor.size() * sizeof(float);
+    return bytes;
   }
+
+  bool is_reported(int number) const { return comm_.rank() == 0 && number > 0; }
 
   Communicator& comm_;
   std::string directory_;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A job that loads a directory which real torch wrote (tests/interop/run_load.py).
-//   load_job DIRECTORY OUT rows|columns|replicated|all
-// Each rank writes OUT/R.bin: the elements that it got of each tensor, in the order of the metadata; rank 0
-// also OUT/object.I, what torch.save makes of object I, and OUT/objects, their names.
+//   load_job DIRECTORY OUT rows|columns|replicated|all…
+// For each layout, in OUT/LAYOUT, which is there: each rank writes R.bin, the elements that it got of each
+// tensor, in the order of the metadata; rank 0 also object.I, what torch.save makes of object I, and objects,
+// their names.
 #include <cstdio>
 #include <deque>
 #include <fstream>
@@ -93,13 +94,15 @@ class Loader {
 }  // namespace cairn
 
 int main(int argc, char** argv) {
-  if (argc != 4) return 2;
+  if (argc < 4) return 2;
   cairn::MpiSession session(argc, argv);
   const auto comm = session.world();
   try {
-    cairn::Loader loader(*comm, argv[1], argv[3]);
-    loader.load();
-    loader.write(argv[2]);
+    for (int i = 3; i < argc; ++i) {
+      cairn::Loader loader(*comm, argv[1], argv[i]);
+      loader.load();
+      loader.write(std::string(argv[2]) + "/" + argv[i]);
+    }
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "rank %d: %s\n", comm->rank(), error.what());

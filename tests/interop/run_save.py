@@ -8,6 +8,7 @@ gloo; dcp_to_torch_save converts the directory; `cairn verify` finds it whole. T
 between, is loaded by torch.load.
 """
 import argparse
+import functools
 import os
 import pathlib
 import pickle
@@ -37,6 +38,7 @@ def tensors(ranks):
     return listed + [(f"dtype.{name}", name, (7, 6)) for name in DTYPES]
 
 
+@functools.cache
 def expected_bytes(byte_count, seed, dtype=None):
     at = torch.arange(byte_count, dtype=torch.int64)
     return ((at * 31 + (at >> 8) * 17 + seed * 7) & (1 if dtype == "bool" else 0xff)).to(torch.uint8)
