@@ -41,6 +41,8 @@ class Communicator {
   virtual int size() const = 0;  ///< local
   /// Local. How many ranks of this communicator run on this rank's node, this one included.
   virtual int ranks_on_node() const = 0;
+  /// Local. Whether several threads may use communicators at once, each its own.
+  virtual bool any_thread() const = 0;
 
   /// Collective. Starts the bitwise OR of `word` over all ranks; `result` is set when the request is done.
   virtual std::unique_ptr<Request> start_agree(std::uint64_t word, std::uint64_t& result) = 0;

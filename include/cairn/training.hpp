@@ -4,13 +4,13 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "cairn/async_save.hpp"
 #include "cairn/communicator.hpp"
 #include "cairn/error.hpp"
 #include "cairn/live_state.hpp"
@@ -63,6 +63,7 @@ PruneReport prune(FileSystem& files, const std::string& root, const RetentionRul
 struct TrainingOptions {
   SaveOptions save;  ///< of every component; overwrite is refused: an iteration is never replaced
   RetentionRule retention;
+  AsyncSaveOptions async;  ///< of start_save(); staging_bytes is for all components together
 };
 
 /// A component of an iteration, to be saved: `model`, `optim`, `scheduler`, `trainer`, … The name is that of
@@ -84,6 +85,7 @@ struct IterationReport {
   std::vector<std::string> warnings;                           ///< of the components, of retention
   double seconds = 0;                                          ///< rank 0's
 };
+using AsyncIteration = PendingSave<IterationReport>;
 
 struct ResumeOptions {
   LoadOptions load;  ///< of every component of the job's own iteration
@@ -112,6 +114,7 @@ class TrainingCheckpoints {
   /// duplicate of `comm`; `comm` and `files` outlive it. The directory is made by the first save.
   TrainingCheckpoints(Communicator& comm, FileSystem& files, std::string directory,
                       TrainingOptions options = {});
+  /// Collective. Finishes what start_save() has begun. Before MPI_Finalize.
   ~TrainingCheckpoints();
   TrainingCheckpoints(const TrainingCheckpoints&) = delete;
 
@@ -125,6 +128,11 @@ class TrainingCheckpoints {
   /// the directory. A removal that fails is a warning.
   IterationReport save(std::int64_t iteration, const std::vector<SavedComponent>& components);
 
+  /// Collective. The same in the background, as AsyncSaver::save(): all components are copied, and the call
+  /// returns; then all shards are written, and rank 0 publishes the components, the iteration, the pointer,
+  /// and removes old iterations. The other calls wait for a save that is under way.
+  AsyncIteration start_save(std::int64_t iteration, const std::vector<SavedComponent>& components);
+
   /// Collective: all ranks name the same components. Loads them from the newest complete iteration of the job
   /// that has them all; where the job has none at all, from options.start_from. The iteration is pinned
   /// meanwhile: no retention removes it.
@@ -134,16 +142,13 @@ class TrainingCheckpoints {
   ResumeReport resume(const std::vector<LoadedComponent>& components, const ResumeOptions& options = {});
 
  private:
-  Saver& saver_of(const std::string& component);
-  void save_components(const std::vector<SavedComponent>& components, const std::string& part,
-                       IterationReport& report);
-  void remove_old(IterationReport& report);
+  struct Saving;
 
   std::unique_ptr<Communicator> comm_;
   FileSystem& files_;
   const std::string directory_;
   const TrainingOptions options_;
-  std::map<std::string, std::unique_ptr<Saver>> savers_;
+  std::unique_ptr<Saving> saving_;
 };
 
 }  // namespace cairn

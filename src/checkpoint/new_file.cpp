@@ -44,6 +44,8 @@ void NewFile::close() {
   file_.reset();
 }
 
+void NewFile::outlive_signals() { removal_->on_signal = RemoveOnSignal(); }
+
 void NewFile::keep() {
   removal_->path.clear();
   removal_.reset();

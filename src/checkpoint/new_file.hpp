@@ -23,6 +23,8 @@ class NewFile {
 
   File& file() { return *file_; }
   void close();
+  /// From here on no signal's cleanup removes it: somebody else may publish what refers to it.
+  void outlive_signals();
   void keep();
 
  private:

@@ -2,7 +2,9 @@
 // Writes one `.distcp` file of a save: items from memory, each byte once. Local.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -24,11 +26,52 @@ struct WrittenItem {
   std::uint32_t crc;
 };
 
-/// Writes the items one after the other into `file`, which is empty, and gives it its size first. Payloads
-/// without gaps in the processor's memory go to the file straight from there, in pieces that the caches hold
-/// while their CRC is taken; what is small, strided or on a device passes through a buffer of kShardBuffer
-/// bytes of each thread. The bytes do not depend on the number of threads.
-std::vector<WrittenItem> write_shard(File& file, std::span<const ShardItem> items, int threads);
+/// The writing of one `.distcp` file. The items lie one after the other. Payloads without gaps in the
+/// processor's memory go to the file straight from there, in pieces that the caches hold while their CRC is
+/// taken; what is small, strided or on a device passes through a buffer of kShardBuffer bytes of each thread.
+/// The bytes depend neither on the number of threads nor on what is staged.
+class ShardJob {
+ public:
+  explicit ShardJob(std::vector<ShardItem> items);
+  ShardJob(ShardJob&& other) noexcept;
+  ~ShardJob();
+
+  std::uint64_t file_bytes() const;
+  std::uint64_t object_bytes() const;   ///< that it holds
+  std::uint64_t staging_bytes() const;  ///< room that all payloads of tensors need
+
+  /// Copies payloads into `room`, as many as fit, the last ones: a large one in part, too. What is copied is
+  /// written from there, and its views are looked at no more. Returns the bytes of room used. Once, before
+  /// anything is written.
+  std::uint64_t stage(std::span<std::byte> room, int threads);
+  /// Whether every payload is.
+  bool is_staged() const { return first_staged_ == 0; }
+
+  /// Into `file`, which is empty before the first of the two; it is given its size then. What is not staged,
+  /// and all the rest. After a failure nothing can be written any more.
+  void write_unstaged(File& file, int threads);
+  void write_rest(File& file, int threads);
+  /// Of the items, in order, when all is written.
+  const std::vector<WrittenItem>& written() const { return written_; }
+
+ private:
+  struct LargeItem;
+  struct Task;
+
+  void place_items();
+  void make_tasks();
+  void add_large(std::size_t item);
+  std::uint64_t room_of(const Task& task) const;
+  void stage_task(const Task& task, std::byte* room);
+  void write_tasks(File& file, std::size_t first, std::size_t last, int threads);
+
+  std::vector<ShardItem> items_;
+  std::vector<WrittenItem> written_;
+  std::vector<std::unique_ptr<LargeItem>> large_;
+  std::vector<Task> tasks_;
+  std::size_t first_staged_ = 0, next_ = 0;  // of the tasks
+  friend class ShardThread;
+};
 
 inline constexpr std::uint64_t kShardBuffer = 1 << 20;
 

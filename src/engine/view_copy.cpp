@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "engine/view_copy.hpp"
 
-#include <algorithm>
 #include <vector>
 
 #include "cairn/box.hpp"
@@ -12,7 +11,7 @@
 namespace cairn {
 namespace {
 
-void copy_strided(const TensorView& view, std::int64_t first, std::span<std::byte> into) {
+void copy_strided(const TensorView& view, std::int64_t first, std::span<std::byte> into, CopyUse use) {
   const std::uint64_t size = element_size(view.dtype);
   const auto count = static_cast<std::int64_t>(into.size() / size);
   std::byte* target = into.data();
@@ -24,7 +23,7 @@ void copy_strided(const TensorView& view, std::int64_t first, std::span<std::byt
       target_stride *= box.sizes[d];
       source_at += box.offsets[d] * view.strides[d];
     }
-    strided_copy(target, view.data + source_at * static_cast<std::int64_t>(size), dims, size);
+    strided_copy(target, view.data + source_at * static_cast<std::int64_t>(size), dims, size, use);
     target += target_stride * static_cast<std::int64_t>(size);
   });
 }
@@ -43,13 +42,14 @@ void copy_runs(const TensorView& view, std::int64_t first, std::span<std::byte> 
 
 }  // namespace
 
-void copy_elements(const TensorView& view, std::int64_t first, std::span<std::byte> into) {
+void copy_elements(const TensorView& view, std::int64_t first, std::span<std::byte> into, CopyUse use) {
   if (into.empty()) return;
   if (!view.is_contiguous())
-    return view.device != nullptr ? copy_runs(view, first, into) : copy_strided(view, first, into);
+    return view.device != nullptr ? copy_runs(view, first, into) : copy_strided(view, first, into, use);
   const std::byte* from = view.data + first * static_cast<std::int64_t>(element_size(view.dtype));
   if (view.device != nullptr) return view.device->copy_out(from, into);
-  std::copy_n(from, into.size(), into.data());
+  const CopyDim run{static_cast<std::int64_t>(into.size()), 1, 1};
+  strided_copy(into.data(), from, std::span(&run, 1), 1, use);
 }
 
 }  // namespace cairn

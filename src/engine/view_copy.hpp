@@ -7,11 +7,13 @@
 #include <span>
 
 #include "cairn/tensor.hpp"
+#include "tensor/strided_copy.hpp"
 
 namespace cairn {
 
 /// Copies the elements from `first` on, in row-major order, as many as `into` has room for. Throws what
 /// DeviceMemory::copy_out throws.
-void copy_elements(const TensorView& view, std::int64_t first, std::span<std::byte> into);
+void copy_elements(const TensorView& view, std::int64_t first, std::span<std::byte> into,
+                   CopyUse use = CopyUse::soon);
 
 }  // namespace cairn

@@ -87,6 +87,9 @@ MpiCommunicator::MpiCommunicator(MPI_Comm owned, std::uint64_t piece_bytes)
   check_mpi(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
   check_mpi(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
   ranks_on_node_ = count_node_ranks(comm_);
+  int level = MPI_THREAD_SINGLE;
+  check_mpi(MPI_Query_thread(&level), "MPI_Query_thread");
+  any_thread_ = level == MPI_THREAD_MULTIPLE;
 }
 
 MpiCommunicator::~MpiCommunicator() {

@@ -29,6 +29,7 @@ class MpiCommunicator final : public Communicator {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   int ranks_on_node() const override { return ranks_on_node_; }
+  bool any_thread() const override { return any_thread_; }
   std::unique_ptr<Request> start_agree(std::uint64_t word, std::uint64_t& result) override;
   std::unique_ptr<Request> start_barrier() override;
   void broadcast(Bytes& bytes, int root) override;
@@ -54,6 +55,7 @@ class MpiCommunicator final : public Communicator {
   MPI_Comm comm_;
   std::uint64_t piece_bytes_;
   int rank_ = 0, size_ = 1, ranks_on_node_ = 1;
+  bool any_thread_ = false;
 };
 
 }  // namespace cairn

@@ -11,6 +11,7 @@
 
 #include "base/byte_reader.hpp"
 #include "base/byte_writer.hpp"
+#include "parallel/letters.hpp"
 
 namespace cairn {
 
@@ -39,10 +40,7 @@ std::optional<Error> failure_of(const std::function<void()>& body) {
   return std::nullopt;
 }
 
-struct Failure {
-  int rank;
-  Error error;
-};
+}  // namespace
 
 Bytes encode(const Failure& failure) {
   ByteWriter to;
@@ -53,7 +51,7 @@ Bytes encode(const Failure& failure) {
   return to.take();
 }
 
-std::vector<Failure> decode(std::span<const std::byte> bytes) {
+std::vector<Failure> decode_failures(std::span<const std::byte> bytes) {
   ByteReader from(bytes, "failures of the ranks");
   std::vector<Failure> failures;
   while (!from.at_end()) {
@@ -66,14 +64,18 @@ std::vector<Failure> decode(std::span<const std::byte> bytes) {
   return failures;
 }
 
+namespace {
+
 // Records follow each other in rank order, so that the first is the lowest rank's.
 std::vector<Failure> exchange(Communicator& comm, const std::optional<Error>& mine) {
   const Bytes record = mine ? encode({comm.rank(), *mine}) : Bytes{};
   Bytes all;
   for (const Bytes& one : comm.gather(record, 0)) all.insert(all.end(), one.begin(), one.end());
   comm.broadcast(all, 0);
-  return decode(all);
+  return decode_failures(all);
 }
+
+}  // namespace
 
 Error merged(std::string_view step, int size, const std::vector<Failure>& failures) {
   std::vector<RankFailure> parts;
@@ -85,8 +87,6 @@ Error merged(std::string_view step, int size, const std::vector<Failure>& failur
   error.set_failures(std::string(step), std::move(parts));
   return error;
 }
-
-}  // namespace
 
 void on_all_ranks(std::string_view step, Communicator& comm, const std::function<void()>& body) {
   const auto mine = failure_of(body);
@@ -106,16 +106,6 @@ Bytes on_root(std::string_view step, Communicator& comm, int root, const std::fu
 namespace {
 
 constexpr int kPartTag = 990;
-constexpr std::size_t kMessageBytes = std::size_t{1} << 30;
-
-using Requests = std::vector<std::unique_ptr<Request>>;
-
-/// Calls `start` for each message that these bytes are cut into.
-template <class Byte, class Start>
-void for_each_message(std::span<Byte> bytes, Requests& requests, Start&& start) {
-  for (; !bytes.empty(); bytes = bytes.subspan(std::min(bytes.size(), kMessageBytes)))
-    requests.push_back(start(bytes.first(std::min(bytes.size(), kMessageBytes))));
-}
 
 // The size of each rank's part, in order of ranks.
 Bytes sizes_of(const std::vector<Bytes>& parts) {

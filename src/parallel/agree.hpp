@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -19,6 +20,17 @@ void on_all_ranks(std::string_view step, Communicator& comm, const std::function
 
 /// Local. In a handler: the exception that is handled, as the Error that on_all_ranks() makes of it.
 Error current_error();
+
+/// What failed on one rank, on its way to the others. Pure.
+struct Failure {
+  int rank;
+  Error error;
+};
+/// Failures as bytes: what encode() makes of several, one after the other, decode_failures() takes apart.
+Bytes encode(const Failure& failure);
+std::vector<Failure> decode_failures(std::span<const std::byte> bytes);
+/// The Error that on_all_ranks() throws on `size` ranks for these, in order of ranks; at least one.
+Error merged(std::string_view step, int size, const std::vector<Failure>& failures);
 
 /// Collective. `body` runs on `root` only and may fail; its result reaches all ranks.
 Bytes on_root(std::string_view step, Communicator& comm, int root, const std::function<Bytes()>& body);

@@ -69,6 +69,7 @@ class SoloCommunicator final : public Communicator {
   int rank() const override { return 0; }
   int size() const override { return 1; }
   int ranks_on_node() const override { return 1; }
+  bool any_thread() const override { return true; }
 
   std::unique_ptr<Request> start_agree(std::uint64_t word, std::uint64_t& result) override {
     result = word;

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "checkpoint/save_open.hpp"
+
+#include <chrono>
+#include <vector>
+
+#include "base/byte_reader.hpp"
+#include "base/byte_writer.hpp"
+#include "base/fail.hpp"
+#include "checkpoint/replica_check.hpp"
+#include "checkpoint/save_parts.hpp"
+#include "engine/transfer.hpp"
+#include "parallel/agree.hpp"
+
+namespace cairn {
+namespace {
+
+constexpr int kRoot = 0;
+
+// What all ranks must pass alike.
+Bytes encode_arguments(const std::string& directory, const SaveOptions& options) {
+  ByteWriter out;
+  out.counted_text(directory);
+  out.counted_text(options.checkpoint_id);
+  out.write(static_cast<std::uint8_t>(options.plan.replicas));
+  out.write(options.plan.split_bytes);
+  out.write(options.plan.files_per_rank);
+  for (const bool flag : {options.overwrite, options.sync, options.manifest, options.check_replicas})
+    out.write<std::uint8_t>(flag);
+  return out.take();
+}
+
+void require_equal_arguments(Communicator& comm, const LiveState& state, const Bytes& mine) {
+  const Bytes first = on_root("comparing the arguments", comm, kRoot, [&] { return mine; });
+  on_all_ranks("comparing the arguments", comm, [&] {
+    if (state.description().rank() != comm.rank())
+      fail(ErrorKind::invalid_argument, "save: the state is that of rank {}", state.description().rank());
+    if (mine != first)
+      fail(ErrorKind::invalid_argument, "save: directory or options are not those of rank 0");
+  });
+}
+
+Bytes encode(const Fingerprint& print) {
+  ByteWriter out;
+  out.write(print.low);
+  out.write(print.high);
+  return out.take();
+}
+
+Fingerprint read_print(std::span<const std::byte> bytes) {
+  ByteReader in(bytes, "fingerprint");
+  const auto low = in.read<std::uint64_t>();
+  return {low, in.read<std::uint64_t>()};
+}
+
+// Collective. The id of the plan for what all ranks have.
+Fingerprint agreed_id(Communicator& comm, const RankState& state, const SavePlanOptions& options) {
+  const auto all = comm.gather(encode(state.fingerprint()), kRoot);
+  const Bytes id = on_root("naming the plan", comm, kRoot, [&] {
+    std::vector<Fingerprint> prints;
+    for (const Bytes& one : all) prints.push_back(read_print(one));
+    return encode(plan_id(prints, options));
+  });
+  return read_print(id);
+}
+
+void plan(Communicator& comm, SavePlans& plans, const RankState& state, OpenedSave& save) {
+  const auto start = std::chrono::steady_clock::now();
+  const Fingerprint id = agreed_id(comm, state, save.options.plan);
+  save.part = plans.parts.find(id);
+  save.report.planned = agree(comm, save.part ? 0 : 1) != 0;
+  if (save.report.planned) {
+    SharedPlan made = plan_together(comm, state, save.options.plan);
+    if (made.whole) plans.wholes.store(std::move(made.whole));
+    save.part = std::move(made.part);
+    plans.parts.store(save.part);
+  }
+  if (comm.rank() == kRoot) save.whole = plans.wholes.find(id);
+  save.report.plan_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+void open_output(Communicator& comm, FileSystem& files, OpenedSave& save) {
+  const Bytes index = on_root("opening the directory", comm, kRoot, [&] {
+    save.output.emplace(
+        dcp::DirectoryOutput::create(files, save.directory, save.options.overwrite, save.options.manifest));
+    ByteWriter out;
+    out.write(save.output->first_index());
+    return out.take();
+  });
+  save.first_index = ByteReader(index, "first index").read<std::uint32_t>();
+}
+
+}  // namespace
+
+OpenedSave open_save(Communicator& comm, FileSystem& files, SavePlans& plans, const LiveState& state,
+                     const std::string& directory, const SaveOptions& options) {
+  OpenedSave save;
+  save.directory = save.report.path = directory;
+  save.options = options;
+  save.threads = options.threads > 0 ? options.threads : default_threads(comm.ranks_on_node());
+  require_equal_arguments(comm, state, encode_arguments(directory, options));
+  plan(comm, plans, state.description(), save);
+  if (options.check_replicas)
+    require_equal_replicas(comm, state,
+                           [&](std::size_t entry) { return stored_object(state.object(entry)); });
+  open_output(comm, files, save);
+  return save;
+}
+
+}  // namespace cairn
