@@ -60,11 +60,7 @@ class TorchFileLoadSource final : public LoadSource {
 
   Bytes object_item(const ObjectInfo& object) override {
     return with_context([&] { return fmt::format("'{}'", escape_name(source_.catalog().name(object))); },
-                        [&] {
-                          pickle::Arena arena;
-                          const pickle::Value value = source_.read_object(arena, object);
-                          return dcp::object_item(arena, value);
-                        });
+                        [&] { return dcp::object_item(arena_, source_.read_object(arena_, object)); });
   }
 
   Bytes encode() const override {
@@ -81,6 +77,7 @@ class TorchFileLoadSource final : public LoadSource {
  private:
   FilePlace place_;
   torch_file::FileSource source_;
+  pickle::Arena arena_;  // the file's values, of all objects
 };
 
 bool may_come_late(const FaultList& faults) {
