@@ -390,6 +390,24 @@ TEST(Load, AFlippedBitIsNamedOnAllRanks) {
   }
 }
 
+TEST(Load, ADamagedObjectIsNamedWithItsPlace) {
+  const SharedDirectory saved([](const TempDir& dir) {
+    DcpFixture fixture;
+    fixture.add_object("note", "hello");
+    fixture.write(dir, "ckpt");
+    std::string bytes = dir.read("ckpt/__0_0.distcp");
+    bytes.at(bytes.find("hello")) ^= 1;
+    dir.write("ckpt/__0_0.distcp", bytes);
+  });
+  LiveState state(world().rank());
+  state.add_object("note", "");
+  const Error error =
+      same_failure(world(), [&] { load(world(), posix_file_system(), saved.path() + "/ckpt", state); });
+  EXPECT_EQ(error.kind(), ErrorKind::corrupt);
+  EXPECT_TRUE(contains(error, "'note' in __0_0.distcp at byte 0")) << error.what();
+  EXPECT_EQ(state.object(0), Object(""));
+}
+
 // Each rank has a part of the one item; together they have read it.
 TEST(Load, RanksCompareTogetherWhatEachHasAPartOf) {
   const SharedDirectory saved([](const TempDir& dir) {

@@ -8,7 +8,6 @@
 #include "base/byte_reader.hpp"
 #include "base/byte_writer.hpp"
 #include "base/fail.hpp"
-#include "base/text.hpp"
 #include "base/workers.hpp"
 #include "checkpoint/load_entries.hpp"
 #include "checkpoint/load_joint.hpp"
@@ -56,13 +55,12 @@ Bytes encode(const std::string& path, const LoadOptions& options) {
   return out.take();
 }
 
-Object object_of(std::span<const std::byte> item, std::string_view name) {
+Object object_of(std::span<const std::byte> item, std::string where) {
   const zip::ReadAt read_at = [item](std::uint64_t at, std::span<std::byte> into) {
     std::ranges::copy(item.subspan(at, into.size()), into.begin());
   };
   pickle::Arena arena;
-  const auto value =
-      dcp::ObjectItem(read_at, item.size(), fmt::format("'{}'", escape_name(name))).read(arena);
+  const auto value = dcp::ObjectItem(read_at, item.size(), std::move(where)).read(arena);
   auto object = pickle::to_object(arena, value, item.size());
   return object ? std::move(*object) : Object(Object::Stored{{item.begin(), item.end()}});
 }
@@ -228,7 +226,7 @@ class Load {
         const ObjectInfo& info = catalog().objects()[read.object];
         const Bytes own = items[read.object].empty() ? source_->object_item(info) : Bytes();
         objects_.emplace_back(read.entry,
-                              object_of(own.empty() ? items[read.object] : own, catalog().name(info)));
+                              object_of(own.empty() ? items[read.object] : own, source_->describe(info)));
       }
     });
   }

@@ -29,9 +29,15 @@ class DcpLoadSource final : public LoadSource {
 
   Bytes object_item(const ObjectInfo& object) override {
     Bytes item(object.item.byte_length);
-    with_context([&] { return fmt::format("'{}'", escape_name(source_.catalog().name(object))); },
+    with_context([&] { return describe(object); },
                  [&] { source_.read(object.item.file, object.item.byte_offset, item); });
     return item;
+  }
+
+  std::string describe(const ObjectInfo& object) override {
+    const Catalog& catalog = source_.catalog();
+    return fmt::format("'{}' in {} at byte {}", escape_name(catalog.name(object)),
+                       escape_name(catalog.files()[object.item.file]), object.item.byte_offset);
   }
 
   Bytes encode() const override {
@@ -59,8 +65,12 @@ class TorchFileLoadSource final : public LoadSource {
   bool has_objects_everywhere() const override { return false; }
 
   Bytes object_item(const ObjectInfo& object) override {
-    return with_context([&] { return fmt::format("'{}'", escape_name(source_.catalog().name(object))); },
+    return with_context([&] { return describe(object); },
                         [&] { return dcp::object_item(arena_, source_.read_object(arena_, object)); });
+  }
+
+  std::string describe(const ObjectInfo& object) override {
+    return fmt::format("'{}' in {}", escape_name(source_.catalog().name(object)), escape_name(place_.name));
   }
 
   Bytes encode() const override {
