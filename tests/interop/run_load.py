@@ -140,6 +140,18 @@ class Suite:
         for i, layout in enumerate(LAYOUTS):
             self.run(folder, layout, ROTATION[(index + i) % len(ROTATION)])
 
+    def run_torch_file(self, scratch):
+        """Several objects, and such with tensors in them, which share storages with others."""
+        base = torch.arange(40.0)
+        pair, mixed = (base[10:20].reshape(2, 5), base.to(torch.bfloat16)), [(base[30:], 3), {"x": None}]
+        state = {"w": base, "pair": pair, "step": 3, "groups": [{"lr": 0.1, "betas": (0.9, 0.999)}, (base[:7], "x")], "mixed": mixed, "name": "grün"}
+        path = pathlib.Path(scratch) / "state.pth"
+        torch.save(state, path)
+        self.expected = [("w", base)], {"pair": pair, "step": 3, "groups.0.lr": 0.1, "groups.0.betas": (0.9, 0.999), "groups.1": (base[:7], "x"),
+                                        "mixed.0": mixed[0], "mixed.1.x": None, "name": "grün"}
+        for ranks in (1, 3):
+            self.run(path, "all", ranks)
+
 
 def main():
     parser = argparse.ArgumentParser()
@@ -161,6 +173,7 @@ def main():
             before = suite.failures
             suite.run_case(folder, i)
             print(f"{'ok' if suite.failures == before else 'FAILED':6} {folder.name}", flush=True)
+        suite.run_torch_file(scratch)
     print(f"{suite.failures} failures")
     return 1 if suite.failures else 0
 
