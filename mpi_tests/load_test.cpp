@@ -6,9 +6,11 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <new>
 
 #include "base/fail.hpp"
+#include "cairn/checkpoint.hpp"
 #include "cairn/save.hpp"
 #include "failure_of.hpp"
 #include "iota_state.hpp"
@@ -388,6 +390,24 @@ TEST(Load, AFlippedBitIsNamedOnAllRanks) {
   }
 }
 
+TEST(Load, ADamagedObjectIsNamedWithItsPlace) {
+  const SharedDirectory saved([](const TempDir& dir) {
+    DcpFixture fixture;
+    fixture.add_object("note", "hello");
+    fixture.write(dir, "ckpt");
+    std::string bytes = dir.read("ckpt/__0_0.distcp");
+    bytes.at(bytes.find("hello")) ^= 1;
+    dir.write("ckpt/__0_0.distcp", bytes);
+  });
+  LiveState state(world().rank());
+  state.add_object("note", "");
+  const Error error =
+      same_failure(world(), [&] { load(world(), posix_file_system(), saved.path() + "/ckpt", state); });
+  EXPECT_EQ(error.kind(), ErrorKind::corrupt);
+  EXPECT_TRUE(contains(error, "'note' in __0_0.distcp at byte 0")) << error.what();
+  EXPECT_EQ(state.object(0), Object(""));
+}
+
 // Each rank has a part of the one item; together they have read it.
 TEST(Load, RanksCompareTogetherWhatEachHasAPartOf) {
   const SharedDirectory saved([](const TempDir& dir) {
@@ -458,6 +478,83 @@ TEST(Load, ShardsThatAppearLateAreWaitedFor) {
     load(world(), files, saved.path(), target.state());
     target.expect_iota();
   }
+}
+
+/// Ranks whose messages lack memory every other time.
+class ShortOfMemory final : public Communicator {
+ public:
+  explicit ShortOfMemory(std::unique_ptr<Communicator> inner) : inner_(std::move(inner)) {}
+
+  int rank() const override { return inner_->rank(); }
+  int size() const override { return inner_->size(); }
+  int ranks_on_node() const override { return inner_->ranks_on_node(); }
+  std::unique_ptr<Request> start_agree(std::uint64_t word, std::uint64_t& result) override {
+    return inner_->start_agree(word, result);
+  }
+  std::unique_ptr<Request> start_barrier() override { return inner_->start_barrier(); }
+  void broadcast(Bytes& bytes, int root) override { inner_->broadcast(bytes, root); }
+  std::vector<Bytes> gather(std::span<const std::byte> bytes, int root) override {
+    return inner_->gather(bytes, root);
+  }
+  std::unique_ptr<Request> start_send(std::span<const std::byte> bytes, int to, int tag) override {
+    if (messages_++ % 2 == 0) throw std::bad_alloc();
+    return inner_->start_send(bytes, to, tag);
+  }
+  std::unique_ptr<Request> start_receive(std::span<std::byte> into, int from, int tag) override {
+    if (messages_++ % 2 == 0) throw std::bad_alloc();
+    return inner_->start_receive(into, from, tag);
+  }
+  std::unique_ptr<Communicator> split(int color, int key) override { return inner_->split(color, key); }
+  std::unique_ptr<Communicator> duplicate() override {
+    return std::make_unique<ShortOfMemory>(inner_->duplicate());
+  }
+  std::unique_ptr<Communicator> on_node() override { return inner_->on_node(); }
+  std::unique_ptr<SharedMemory> share_memory(std::size_t bytes) override {
+    return inner_->share_memory(bytes);
+  }
+  [[noreturn]] void abort(int status) override {
+    inner_->abort(status);
+    std::abort();
+  }
+
+ private:
+  std::unique_ptr<Communicator> inner_;
+  std::uint64_t messages_ = 0;
+};
+
+TEST(Load, AMessageThatCannotBeStartedIsStartedLater) {
+  const Replicated saved;
+  for (const MemoryKind kind : {MemoryKind::contiguous, MemoryKind::device}) {
+    ShortOfMemory comm(world().duplicate());
+    LoadTarget target(comm.rank());
+    Replicated::want_all(target, kind);
+    LoadOptions options;
+    options.read_once = ReadOnce::on;
+    load(comm, posix_file_system(), saved.path(), target.state(), options);
+    target.expect_iota();
+  }
+}
+
+// --- torch files
+
+TEST(Load, ATorchFileHasAllItsObjects) {
+  const SharedDirectory saved([](const TempDir& dir) {
+    DcpFixture fixture;
+    fixture.add({"w", DType::int32, {30, 7}, split({30, 7}, 0, 3)});
+    for (int i = 0; i < 6; ++i) fixture.add_object("o" + std::to_string(i), "o" + std::to_string(i));
+    fixture.write(dir, "ckpt");
+    ConsolidateOptions options;
+    options.source = dir.path() + "/ckpt";
+    options.destination = dir.path() + "/all.pth";
+    consolidate(*solo_communicator(), posix_file_system(), options);
+  });
+  LoadTarget target(world().rank());
+  target.add("w", DType::int32, TensorLayout::sharded({30, 7}, 1, world().size()));
+  add_objects(target.state());
+  load(world(), posix_file_system(), saved.path() + "/all.pth", target.state());
+  target.expect_iota();
+  expect_objects(target.state());
+  EXPECT_EQ(load_all(world(), posix_file_system(), saved.path() + "/all.pth").objects.size(), 6u);
 }
 
 // --- everything

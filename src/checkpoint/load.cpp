@@ -8,7 +8,6 @@
 #include "base/byte_reader.hpp"
 #include "base/byte_writer.hpp"
 #include "base/fail.hpp"
-#include "base/text.hpp"
 #include "base/workers.hpp"
 #include "checkpoint/load_entries.hpp"
 #include "checkpoint/load_joint.hpp"
@@ -56,13 +55,12 @@ Bytes encode(const std::string& path, const LoadOptions& options) {
   return out.take();
 }
 
-Object object_of(std::span<const std::byte> item, std::string_view name) {
+Object object_of(std::span<const std::byte> item, std::string where) {
   const zip::ReadAt read_at = [item](std::uint64_t at, std::span<std::byte> into) {
     std::ranges::copy(item.subspan(at, into.size()), into.begin());
   };
   pickle::Arena arena;
-  const auto value =
-      dcp::ObjectItem(read_at, item.size(), fmt::format("'{}'", escape_name(name))).read(arena);
+  const auto value = dcp::ObjectItem(read_at, item.size(), std::move(where)).read(arena);
   auto object = pickle::to_object(arena, value, item.size());
   return object ? std::move(*object) : Object(Object::Stored{{item.begin(), item.end()}});
 }
@@ -228,7 +226,7 @@ class Load {
         const ObjectInfo& info = catalog().objects()[read.object];
         const Bytes own = items[read.object].empty() ? source_->object_item(info) : Bytes();
         objects_.emplace_back(read.entry,
-                              object_of(own.empty() ? items[read.object] : own, catalog().name(info)));
+                              object_of(own.empty() ? items[read.object] : own, source_->describe(info)));
       }
     });
   }
@@ -245,49 +243,52 @@ class Load {
     }
   }
 
+  // Whatever happens in reading, the other ranks get their messages and stop waiting for this one.
   void read_tensors(LiveState& state) {
     on_all_ranks("reading", comm_, [&] {
-      if (shared_)
-        read_and_exchange();
-      else
-        run(LoadRun(source_->chunks(), plan_, items_, state.description(),
-                    [&](std::uint32_t entry, std::uint32_t box) -> const TensorView& {
-                      return state.view(entry, box);
-                    },
-                    {options_.verify, {}, joint()}));
+      std::exception_ptr failure;
+      try {
+        if (shared_)
+          read_for_others();
+        else
+          run(state.description(),
+              [&](std::uint32_t entry, std::uint32_t box) -> const TensorView& {
+                return state.view(entry, box);
+              },
+              {});
+      } catch (...) {
+        failure = std::current_exception();
+        if (joint_) joint_->give_up();
+        if (exchange_) exchange_->give_up();
+      }
+      if (exchange_) exchange_->finish();
+      if (failure) std::rethrow_exception(failure);
     });
     if (!exchange_) return;
     on_all_ranks("exchanging what was read", comm_, [&] { exchange_->throw_if_failed(); });
     on_all_ranks("exchanging what was read", comm_, [&] { exchange_->throw_if_lost(); });
   }
 
-  // Whatever happens here, the others get their messages.
-  void read_and_exchange() {
-    std::exception_ptr failure;
-    try {
-      std::vector<std::atomic<std::size_t>> left(exchange_->parcels().size());
-      for (std::size_t i = 0; i < left.size(); ++i) left[i] = shared_->boxes_of(i);
-      const auto done = [&](std::uint32_t entry, std::uint32_t box) {
-        const auto parcel = shared_->parcel_of(entry, box);
-        if (parcel && --left[*parcel] == 0) exchange_->complete(*parcel);
-      };
-      run(LoadRun(source_->chunks(), plan_, items_, shared_->wanted(),
-                  [&](std::uint32_t entry, std::uint32_t box) -> const TensorView& {
-                    return shared_->view(entry, box);
-                  },
-                  {options_.verify, done, joint()}));
-      if (joint_ && joint_->is_lost()) exchange_->give_up();  // who failed says why
-    } catch (...) {
-      failure = std::current_exception();
-      exchange_->give_up();
-    }
-    exchange_->finish();
-    if (failure) std::rethrow_exception(failure);
+  void read_for_others() {
+    std::vector<std::atomic<std::size_t>> left(exchange_->parcels().size());
+    for (std::size_t i = 0; i < left.size(); ++i) left[i] = shared_->boxes_of(i);
+    const auto done = [&](std::uint32_t entry, std::uint32_t box) {
+      const auto parcel = shared_->parcel_of(entry, box);
+      if (parcel && --left[*parcel] == 0) exchange_->complete(*parcel);
+    };
+    run(
+        shared_->wanted(),
+        [&](std::uint32_t entry, std::uint32_t box) -> const TensorView& {
+          return shared_->view(entry, box);
+        },
+        done);
+    if (joint_ && joint_->is_lost()) exchange_->give_up();  // who failed says why
   }
 
-  JointReads* joint() { return joint_ ? &*joint_ : nullptr; }
-
-  void run(LoadRun&& job) {
+  void run(const RankState& wanted, LoadRun::Views views,
+           std::function<void(std::uint32_t, std::uint32_t)> box_done) {
+    LoadRun job(source_->chunks(), plan_, items_, wanted, std::move(views),
+                {options_.verify, std::move(box_done), joint_ ? &*joint_ : nullptr});
     const auto poll = [this] {
       while (exchange_ && exchange_->advance()) {
       }
@@ -303,10 +304,12 @@ class Load {
   // ----------------------------------------------------------------------------------------------
   LoadReport finish() {
     ByteWriter out;
-    out.write(source_->chunks().read_bytes());
-    out.write(exchange_ ? exchange_->received_bytes() : std::uint64_t{0});
-    out.write(peak_rss_bytes());
-    out.append(check_.encode());
+    on_all_ranks("comparing checksums", comm_, [&] {
+      out.write(source_->chunks().read_bytes());
+      out.write(exchange_ ? exchange_->received_bytes() : std::uint64_t{0});
+      out.write(peak_rss_bytes());
+      out.append(check_.encode());
+    });
     const auto shares = comm_.gather(out.view(), kRoot);
     const Bytes message = on_root("comparing checksums", comm_, kRoot, [&] { return sum_up(shares); });
     return decode_report(message);

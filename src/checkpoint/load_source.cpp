@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 #include <thread>
 
 #include "base/byte_reader.hpp"
+#include "base/checked.hpp"
+#include "base/crc32.hpp"
 #include "base/fail.hpp"
 #include "base/text.hpp"
 #include "formats/dcp/item_writer.hpp"
@@ -13,6 +16,7 @@
 #include "formats/dcp/structure.hpp"
 #include "formats/layouts.hpp"
 #include "formats/torch_file/source.hpp"
+#include "formats/torch_file/state_pickle.hpp"
 
 namespace cairn {
 namespace {
@@ -29,9 +33,15 @@ class DcpLoadSource final : public LoadSource {
 
   Bytes object_item(const ObjectInfo& object) override {
     Bytes item(object.item.byte_length);
-    with_context([&] { return fmt::format("'{}'", escape_name(source_.catalog().name(object))); },
+    with_context([&] { return describe(object); },
                  [&] { source_.read(object.item.file, object.item.byte_offset, item); });
     return item;
+  }
+
+  std::string describe(const ObjectInfo& object) override {
+    const Catalog& catalog = source_.catalog();
+    return fmt::format("'{}' in {} at byte {}", escape_name(catalog.name(object)),
+                       escape_name(catalog.files()[object.item.file]), object.item.byte_offset);
   }
 
   Bytes encode() const override {
@@ -59,12 +69,11 @@ class TorchFileLoadSource final : public LoadSource {
   bool has_objects_everywhere() const override { return false; }
 
   Bytes object_item(const ObjectInfo& object) override {
-    return with_context([&] { return fmt::format("'{}'", escape_name(source_.catalog().name(object))); },
-                        [&] {
-                          pickle::Arena arena;
-                          const pickle::Value value = source_.read_object(arena, object);
-                          return dcp::object_item(arena, value);
-                        });
+    return with_context([&] { return describe(object); }, [&] { return item_of(object); });
+  }
+
+  std::string describe(const ObjectInfo& object) override {
+    return fmt::format("'{}' in {}", escape_name(source_.catalog().name(object)), escape_name(place_.name));
   }
 
   Bytes encode() const override {
@@ -79,8 +88,46 @@ class TorchFileLoadSource final : public LoadSource {
   const std::vector<std::string>& notes() const { return source_.notes(); }
 
  private:
+  Bytes item_of(const ObjectInfo& object) {
+    const auto number = static_cast<std::uint32_t>(&object - source_.catalog().objects().data());
+    const auto find_storage = [&](std::uint32_t, pickle::Value id) {
+      return source_.find_storage(arena_, id, object);
+    };
+    const auto made = torch_file::pickle_object(source_.catalog(), arena_, number,
+                                                source_.read_object(arena_, object), find_storage);
+    std::vector<Bytes> storages;
+    for (const RecordContent& content : made.storages) storages.push_back(read(content));
+    return dcp::object_item(made.pickle, storages);
+  }
+
+  Bytes read(const RecordContent& content) {
+    check_copies(content);
+    Bytes bytes(content.bytes);
+    source_.read(content.file, content.byte_offset, bytes);
+    if (const std::uint32_t crc = crc32(bytes); content.crc != 0 && crc != content.crc) {
+      fail_corrupt("the storage of {} bytes at byte {} has CRC-32 {:08x}, {:08x} expected", content.bytes,
+                   content.byte_offset, crc, content.crc);
+    }
+    return bytes;
+  }
+
+  // Each object has its own copy of the storages that it shares with others.
+  void check_copies(const RecordContent& content) {
+    copied_bytes_ = checked_add(copied_bytes_, content.bytes, "size of objects");
+    if (copied_.insert(content.byte_offset).second) distinct_bytes_ += content.bytes;
+    if (copied_bytes_ > kMostCopied && copied_bytes_ / kMostCopies > distinct_bytes_) {
+      fail(ErrorKind::unsupported, "objects share storages of {} bytes: on their own they are more than {}",
+           distinct_bytes_, copied_bytes_);
+    }
+  }
+
+  static constexpr std::uint64_t kMostCopied = 64 << 20, kMostCopies = 4;
+
   FilePlace place_;
   torch_file::FileSource source_;
+  pickle::Arena arena_;             // the file's values, of all objects
+  std::set<std::uint64_t> copied_;  // storages, by where they begin
+  std::uint64_t copied_bytes_ = 0, distinct_bytes_ = 0;
 };
 
 bool may_come_late(const FaultList& faults) {

@@ -21,6 +21,8 @@ class LoadSource {
   virtual Source& chunks() = 0;
   /// The bytes that torch.save makes, or made, of an object's value.
   virtual Bytes object_item(const ObjectInfo& object) = 0;
+  /// The object and its place, for messages.
+  virtual std::string describe(const ObjectInfo& object) = 0;
   /// Whether object_item() works on all ranks; else where the source was opened only.
   virtual bool has_objects_everywhere() const = 0;
   /// For the wire.

@@ -2,9 +2,9 @@
 #include "engine/parcel_exchange.hpp"
 
 #include <algorithm>
+#include <new>
 
 #include "engine/view_writer.hpp"
-#include "parallel/agree.hpp"
 #include "parallel/polling.hpp"
 
 namespace cairn {
@@ -21,18 +21,57 @@ bool is_plain(const Parcel& parcel) {
 ParcelExchange::ParcelExchange(Communicator& comm, std::vector<Parcel> parcels)
     : comm_(comm),
       parcels_(std::move(parcels)),
-      states_(std::make_unique<std::atomic<State>[]>(parcels_.size())) {}
+      states_(std::make_unique<std::atomic<State>[]>(parcels_.size())) {
+  make_room();
+}
+
+void ParcelExchange::make_room() {
+  std::size_t receives = 0, sends = 0, most_targets = 0;
+  std::uint64_t receive_bytes = 0, send_bytes = 0;  // of the longest that needs a buffer
+  for (const Parcel& parcel : parcels_) {
+    const std::uint64_t bytes = is_plain(parcel) ? 0 : parcel.bytes;
+    if (parcel.from != Parcel::kReadHere) {
+      ++receives;
+      receive_bytes = std::max(receive_bytes, bytes);
+    }
+    if (parcel.to.empty()) continue;
+    ++sends;
+    send_bytes = std::max(send_bytes, bytes);
+    most_targets = std::max(most_targets, parcel.to.size());
+  }
+  const auto fill = [](std::vector<Message>& messages, std::size_t count, std::uint64_t bytes,
+                       std::size_t requests) {
+    messages.resize(std::min(count, kParcelsInFlight));
+    for (Message& message : messages) {
+      message.buffer.resize(bytes);
+      message.requests.reserve(requests);
+    }
+  };
+  fill(receiving_, receives, receive_bytes, 1);
+  fill(sending_, sends, send_bytes, most_targets);
+}
+
+ParcelExchange::Message* ParcelExchange::free_one(std::vector<Message>& messages) {
+  const auto found = std::ranges::find_if(messages, [](const auto& one) { return one.requests.empty(); });
+  return found == messages.end() ? nullptr : &*found;
+}
 
 bool ParcelExchange::advance() {
-  bool moved = start_receives();
-  moved = end_receives() || moved;
-  moved = start_sends() || moved;
-  return end_sends() || moved;
+  bool moved = false;
+  for (const auto step : {&ParcelExchange::start_receives, &ParcelExchange::end_receives,
+                          &ParcelExchange::start_sends, &ParcelExchange::end_sends}) {
+    try {
+      moved = (this->*step)() || moved;
+    } catch (const std::bad_alloc&) {  // what was not started is where it was
+    }
+  }
+  return moved;
 }
 
 bool ParcelExchange::is_done() const {
-  return next_receive_ == parcels_.size() && next_send_ == parcels_.size() && receiving_.empty() &&
-         sending_.empty();
+  const auto is_idle = [](const Message& message) { return message.requests.empty(); };
+  return next_receive_ == parcels_.size() && next_send_ == parcels_.size() &&
+         std::ranges::all_of(receiving_, is_idle) && std::ranges::all_of(sending_, is_idle);
 }
 
 void ParcelExchange::finish() {
@@ -43,50 +82,59 @@ void ParcelExchange::finish() {
 }
 
 void ParcelExchange::throw_if_failed() const {
-  if (failure_) throw Error(*failure_);
+  if (failure_) std::rethrow_exception(failure_);
 }
 
 void ParcelExchange::throw_if_lost() const {
-  if (loss_) throw Error(*loss_);
+  if (loss_) std::rethrow_exception(loss_);
 }
 
 std::span<std::byte> ParcelExchange::memory(const Parcel& parcel, Bytes& buffer) const {
   if (is_plain(parcel)) return {parcel.parts[0].data, parcel.bytes};
-  buffer.resize(parcel.bytes);
-  return buffer;
+  return std::span(buffer).first(parcel.bytes);
 }
 
 bool ParcelExchange::start_receives() {
   bool started = false;
-  for (; next_receive_ < parcels_.size() && receiving_.size() < kParcelsInFlight; ++next_receive_) {
+  for (; next_receive_ < parcels_.size(); ++next_receive_) {
     const Parcel& parcel = parcels_[next_receive_];
     if (parcel.from == Parcel::kReadHere) continue;
-    Message& message = receiving_.emplace_back();
-    message.parcel = next_receive_;
-    message.requests.push_back(comm_.start_receive(memory(parcel, message.buffer), parcel.from, kTag));
+    Message* const message = free_one(receiving_);
+    if (message == nullptr) break;
+    message->parcel = next_receive_;
+    message->requests.push_back(comm_.start_receive(memory(parcel, message->buffer), parcel.from, kTag));
     started = true;
   }
   return started;
 }
 
 bool ParcelExchange::end_receives() {
-  const auto ended = [this](Message& message) {
-    State state = State::bad;
-    bool has_come = false;
+  bool ended = false;
+  for (Message& message : receiving_) {
+    if (message.requests.empty()) continue;
     try {
-      if (!message.requests[0]->test()) return false;
-      has_come = true;
-      unpack(message);
-      received_bytes_ += parcels_[message.parcel].bytes;
-      state = State::complete;
+      if (!message.requests[0]->test()) continue;
+      receive(message);
     } catch (...) {
-      auto& failure = has_come ? failure_ : loss_;
-      if (!failure) failure = current_error();
+      if (!loss_) loss_ = std::current_exception();
+      states_[message.parcel] = State::bad;
     }
-    states_[message.parcel] = state;
-    return true;
-  };
-  return std::erase_if(receiving_, ended) > 0;
+    message.requests.clear();
+    ended = true;
+  }
+  return ended;
+}
+
+void ParcelExchange::receive(const Message& message) {
+  State state = State::bad;
+  try {
+    unpack(message);
+    received_bytes_ += parcels_[message.parcel].bytes;
+    state = State::complete;
+  } catch (...) {
+    if (!failure_) failure_ = std::current_exception();
+  }
+  states_[message.parcel] = state;
 }
 
 void ParcelExchange::unpack(const Message& message) {
@@ -99,18 +147,25 @@ void ParcelExchange::unpack(const Message& message) {
   }
 }
 
+bool ParcelExchange::is_lost(const Parcel& parcel, State state) const {
+  return state == State::bad || (state == State::waiting && gave_up_ && parcel.from == Parcel::kReadHere);
+}
+
 bool ParcelExchange::start_sends() {
   bool started = false;
-  for (; next_send_ < parcels_.size() && sending_.size() < kParcelsInFlight; ++next_send_) {
+  for (; next_send_ < parcels_.size(); ++next_send_, next_target_ = 0) {
     const Parcel& parcel = parcels_[next_send_];
     if (parcel.to.empty()) continue;
-    const State state = states_[next_send_];
-    const bool is_lost = state == State::bad || (state == State::waiting && gave_up_ && parcel.from < 0);
-    if (state == State::waiting && !is_lost) break;
-    Message& message = sending_.emplace_back();
-    message.parcel = next_send_;
-    const auto bytes = is_lost ? std::span<const std::byte>() : packed(parcel, message.buffer);
-    for (const int rank : parcel.to) message.requests.push_back(comm_.start_send(bytes, rank, kTag));
+    if (next_target_ == 0) {
+      const State state = states_[next_send_];
+      const bool lost = is_lost(parcel, state);
+      if (state == State::waiting && !lost) break;
+      outgoing_ = free_one(sending_);
+      if (outgoing_ == nullptr) break;
+      outgoing_bytes_ = lost ? std::span<const std::byte>() : packed(parcel, outgoing_->buffer);
+    }
+    for (; next_target_ < parcel.to.size(); ++next_target_)
+      outgoing_->requests.push_back(comm_.start_send(outgoing_bytes_, parcel.to[next_target_], kTag));
     started = true;
   }
   return started;
@@ -128,17 +183,19 @@ std::span<const std::byte> ParcelExchange::packed(const Parcel& parcel, Bytes& b
     }
     return bytes;
   } catch (...) {
-    if (!failure_) failure_ = current_error();
+    if (!failure_) failure_ = std::current_exception();
     return {};
   }
 }
 
 bool ParcelExchange::end_sends() {
-  const auto ended = [](Message& message) {
+  bool ended = false;
+  for (Message& message : sending_) {
+    if (message.requests.empty()) continue;
     std::erase_if(message.requests, [](const auto& request) { return request->test(); });
-    return message.requests.empty();
-  };
-  return std::erase_if(sending_, ended) > 0;
+    ended = message.requests.empty() || ended;
+  }
+  return ended;
 }
 
 }  // namespace cairn

@@ -4,21 +4,20 @@
 //
 // Parcels have one order, the same on all ranks. A rank sends them in that order and receives them in that
 // order, a few at a time; so there is always one that can move, and every rank holds a bounded number of
-// buffers. A rank that has failed sends empty messages instead: nobody waits for bytes that will not come.
+// buffers, which it has from the beginning. A rank that has failed sends empty messages instead: nobody waits
+// for bytes that will not come.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <exception>
 #include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
 #include "base/byte_writer.hpp"
 #include "cairn/communicator.hpp"
-#include "cairn/error.hpp"
 #include "cairn/tensor.hpp"
 
 namespace cairn {
@@ -40,7 +39,7 @@ struct Parcel {
 class ParcelExchange {
  public:
   /// `parcels` in the common order; only those of this rank. `comm` is for the exchange alone and outlives
-  /// it.
+  /// it. Takes all the memory that the exchange needs: what comes later cannot fail for want of buffers.
   ParcelExchange(Communicator& comm, std::vector<Parcel> parcels);
 
   const std::vector<Parcel>& parcels() const { return parcels_; }
@@ -49,7 +48,8 @@ class ParcelExchange {
   /// Any thread: those that are not complete will never be.
   void give_up() { gave_up_ = true; }
 
-  /// The thread that may use `comm`: moves what can be moved. Whether anything did.
+  /// The thread that may use `comm`: moves what can be moved. Whether anything did. A message for which
+  /// `comm` has no memory now is left for the next call. Throws what `comm` throws else.
   bool advance();
   /// All that is to be sent and received has been.
   bool is_done() const;
@@ -67,26 +67,33 @@ class ParcelExchange {
   enum class State : std::uint8_t { waiting, complete, bad };
   struct Message {
     std::size_t parcel;
-    Bytes buffer;  // empty: the tensor's own memory
-    std::vector<std::unique_ptr<Request>> requests;
+    Bytes buffer;  // for what is not sent from, or to, the tensor's own memory
+    std::vector<std::unique_ptr<Request>> requests;  // none: free for another parcel
   };
 
+  void make_room();
+  static Message* free_one(std::vector<Message>& messages);
   bool start_receives();
   bool end_receives();
   bool start_sends();
   bool end_sends();
   std::span<std::byte> memory(const Parcel& parcel, Bytes& buffer) const;
   std::span<const std::byte> packed(const Parcel& parcel, Bytes& buffer);
+  bool is_lost(const Parcel& parcel, State state) const;
+  void receive(const Message& message);
   void unpack(const Message& message);
 
   Communicator& comm_;
   std::vector<Parcel> parcels_;
   std::unique_ptr<std::atomic<State>[]> states_;
   std::atomic<bool> gave_up_{false};
+  std::vector<Message> receiving_, sending_;
   std::size_t next_receive_ = 0, next_send_ = 0;
-  std::deque<Message> receiving_, sending_;
+  Message* outgoing_ = nullptr;  // of parcel next_send_, with what it sends:
+  std::span<const std::byte> outgoing_bytes_;
+  std::size_t next_target_ = 0;
   std::uint64_t received_bytes_ = 0;
-  std::optional<Error> failure_, loss_;
+  std::exception_ptr failure_, loss_;
 };
 
 }  // namespace cairn

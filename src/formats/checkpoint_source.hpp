@@ -22,7 +22,8 @@ class CheckpointSource : public Source {
  public:
   /// The value of an object of catalog(), read into `arena`. The persistent nodes under it carry the source's
   /// own storage ids. Of one object after the other, by one thread, where the checkpoint was opened (not
-  /// where it was decoded); likewise find_storage.
+  /// where it was decoded); likewise find_storage. An arena that is passed here lives as long as objects are
+  /// asked for: by its address the source knows what it has read into it.
   virtual pickle::Value read_object(pickle::Arena& arena, const ObjectInfo& object) = 0;
   /// Where a storage inside an object lies, as bytes of a file. `id` is the value under a persistent node of
   /// it.

@@ -280,9 +280,13 @@ TEST_F(Layouts, LookAlikesAreNamed) {
 }
 
 TEST_F(Layouts, FilesAreToldByTheirContent) {
-  const std::string zip = std::string("PK\x03\x04", 4) + std::string(22, '\0') +
-                          std::string("\x10\0\0\0", 4) + "archive/data.pkl" + "…";
-  dir_.write("a", zip);
+  const auto zip = [](char name_bytes, const std::string& name) {
+    return std::string("PK\x03\x04", 4) + std::string(22, '\0') + name_bytes + std::string(3, '\0') + name +
+           "…";
+  };
+  dir_.write("script", zip(9, "ts/data/0"));
+  EXPECT_EQ(locate_checkpoint(posix_file_system(), dir_ / "script").kind, Located::Kind::torch_file);
+  dir_.write("a", zip(16, "archive/data.pkl"));
   const auto file = locate_checkpoint(posix_file_system(), dir_ / "a");
   EXPECT_EQ(file.kind, Located::Kind::torch_file);
   EXPECT_EQ(file.format, "torch");

@@ -19,19 +19,38 @@ TEST(TorchFileLimits, AnOutputWhoseSizeWrapsIsRefused) {
   EXPECT_EQ(error.kind(), ErrorKind::unsupported) << error.what();
 }
 
-Value flagged_tensor(Arena& arena, Value flags) {
+Value sized_tensor(Arena& arena, const std::vector<std::int64_t>& sizes, Value flags) {
   const std::vector<Value> id{arena.string("storage"), arena.global("torch", "ComplexFloatStorage"),
                               arena.string("0"), arena.string("cpu"), arena.integer(1)};
-  const std::vector<Value> ones{arena.integer(1)};
+  std::vector<Value> shape, zeros;
+  for (const std::int64_t size : sizes) {
+    shape.push_back(arena.integer(size));
+    zeros.push_back(arena.integer(0));
+  }
   const std::vector<Value> args{arena.persistent(arena.tuple(id)),
                                 arena.integer(0),
-                                arena.tuple(ones),
-                                arena.tuple(ones),
+                                arena.tuple(shape),
+                                arena.tuple(zeros),
                                 arena.boolean(false),
                                 arena.none(),
                                 flags};
   return arena.object(Construct::reduce, arena.global("torch._utils", "_rebuild_tensor_v2"),
                       arena.tuple(args));
+}
+
+Value flagged_tensor(Arena& arena, Value flags) { return sized_tensor(arena, {1}, flags); }
+
+// One element of a storage, shown often enough.
+TEST(TorchFileLimits, ATensorWhoseBytesOrStridesCannotBeCountedIsDamage) {
+  constexpr std::int64_t kHuge = std::int64_t{1} << 60;
+  for (const auto& sizes :
+       std::vector<std::vector<std::int64_t>>{{kHuge}, {kHuge, kHuge}, {0, kHuge, kHuge}, {kHuge / 8, 8}}) {
+    Arena arena;
+    const Value tensor = sized_tensor(arena, sizes, arena.none());
+    EXPECT_EQ(failure_of([&] { decode_tensor(arena, tensor); }).kind(), ErrorKind::corrupt);
+  }
+  Arena arena;
+  EXPECT_TRUE(decode_tensor(arena, sized_tensor(arena, {kHuge / 2}, arena.none())));
 }
 
 TEST(TorchFileLimits, FlagsThatArePlacedInAnotherMappingAreRefused) {

@@ -147,6 +147,18 @@ class Suite:
         for ranks in rank_counts:
             self.run(folder, ranks)
 
+    def run_torch_file(self, scratch):
+        """Several objects, and such with tensors in them, which share storages with others."""
+        base = torch.arange(40.0)
+        pair, mixed = (base[10:20].reshape(2, 5), base.to(torch.bfloat16)), [(base[30:], 3), {"x": None}]
+        state = {"w": base, "pair": pair, "step": 3, "groups": [{"lr": 0.1, "betas": (0.9, 0.999)}, (base[:7], "x")], "mixed": mixed, "name": "grün"}
+        path = pathlib.Path(scratch) / "state.pth"
+        torch.save(state, path)
+        self.expected = [("w", base)], {"pair": pair, "step": 3, "groups.0.lr": 0.1, "groups.0.betas": (0.9, 0.999), "groups.1": (base[:7], "x"),
+                                        "mixed.0": mixed[0], "mixed.1.x": None, "name": "grün"}
+        for ranks in (1, 3):
+            self.run(path, "all", ranks)
+
 
 def main():
     parser = argparse.ArgumentParser()
@@ -168,6 +180,7 @@ def main():
             before = suite.failures
             suite.run_case(folder, ROTATION if folder == fsdp else [ROTATION[i % len(ROTATION)]])
             print(f"{'ok' if suite.failures == before else 'FAILED':6} {folder.name}", flush=True)
+        suite.run_torch_file(scratch)
     print(f"{suite.failures} failures")
     return 1 if suite.failures else 0
 

@@ -152,12 +152,17 @@ Bytes object_item(const pickle::Arena& arena, pickle::Value value) {
   if (!pickle::persistent_nodes(arena, value).empty()) {
     fail(ErrorKind::unsupported, "an object that holds tensors");
   }
+  return object_item(pickled(arena, value), {});
+}
+
+Bytes object_item(std::span<const std::byte> pickle, std::span<const Bytes> storages) {
   ByteWriter out;
   ArchiveWriter archive;
-  archive.add(torch_file::kPickleRecord, pickled(arena, value), out);
+  archive.add(torch_file::kPickleRecord, pickle, out);
   for (const auto& record : torch_file::head_records(kAlignment)) {
     archive.add(record.name, as_bytes(record.content), out);
   }
+  for (std::size_t i = 0; i < storages.size(); ++i) archive.add(fmt::format("data/{}", i), storages[i], out);
   archive.add(torch_file::kVersionRecord, as_bytes(torch_file::kVersion), out);
   archive.add(torch_file::kIdRecord, as_bytes(archive.id()), out);
   archive.finish(out);

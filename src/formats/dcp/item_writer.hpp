@@ -55,5 +55,7 @@ class TensorItems {
 
 /// The item of an object. Throws unsupported for values that hold storages, and what pickle/writer.hpp says.
 Bytes object_item(const pickle::Arena& arena, pickle::Value value);
+/// Likewise, of its pickle and the storages that it names "0", "1", …
+Bytes object_item(std::span<const std::byte> pickle, std::span<const Bytes> storages);
 
 }  // namespace cairn::dcp

@@ -23,7 +23,8 @@ bool is_torch_zip(std::string_view head) {
   if (head.size() < 30) return false;
   const auto name = head.substr(30).substr(0, little_endian(head.substr(26, 2)));
   return name.ends_with("/data.pkl") || name.ends_with("/version") || name.ends_with("/byteorder") ||
-         name.ends_with("/constants.pkl") || name.find("/code/") != name.npos;
+         name.ends_with("/constants.pkl") || name.find("/code/") != name.npos ||
+         name.find("/data/") != name.npos;  // TorchScript of today, and what other programs put together anew
 }
 
 // The first torch.save wrote a tar archive.

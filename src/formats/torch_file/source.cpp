@@ -75,8 +75,7 @@ class FileSource::Opening {
                         bool is_tensor) {
       const StringId id = source_.catalog_.add_string(name);
       if (is_tensor)
-        with_context([&] { return fmt::format("{}: '{}'", opened_.where, escape_name(name)); },
-                     [&] { add_tensor(id, value); });
+        with_context([&] { return fmt::format("'{}'", escape_name(name)); }, [&] { add_tensor(id, value); });
       else
         source_.catalog_.add_object(id, 0, 0, 0);
       add_path(path);

@@ -61,7 +61,10 @@ void check_bounds(const StoredTensor& tensor, std::uint64_t element_bytes) {
     fail_corrupt("tensor pickle: shape {} and strides {} differ in length", to_string(tensor.shape),
                  to_string(tensor.strides));
   }
-  if (element_count(tensor.shape) == 0) return;
+  const std::int64_t elements = element_count(tensor.shape);
+  checked_mul(elements, static_cast<std::int64_t>(element_bytes), "tensor size");
+  static_cast<void>(contiguous_strides(tensor.shape));  // nor do these overflow
+  if (elements == 0) return;
   std::int64_t last = tensor.storage_offset;
   for (std::size_t d = 0; d < tensor.shape.size(); ++d) {
     last = checked_add(last, checked_mul(tensor.shape[d] - 1, tensor.strides[d], "tensor extent"),
