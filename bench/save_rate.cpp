@@ -14,32 +14,19 @@
 #include "base/crc32.hpp"
 #include "cairn/mpi.hpp"
 #include "cairn/save.hpp"
+#include "float_state.hpp"
 #include "timed.hpp"
 
 namespace cairn {
 namespace {
-
-constexpr std::int64_t kColumns = 1024;
 
 class Job {
  public:
   Job(Communicator& comm, std::string directory, std::uint64_t mebibytes, std::uint64_t tensors, bool sync)
       : comm_(comm),
         directory_(std::move(directory)),
-        state_(comm.rank()),
+        state_(comm, mebibytes, tensors),
         saver_(comm, posix_file_system()) {
-    const auto ranks = static_cast<std::uint64_t>(comm.size());
-    const std::uint64_t elements = (mebibytes << 20) / (4 * tensors * ranks);  // of one tensor on one rank
-    const auto columns = std::min(kColumns, static_cast<std::int64_t>(elements));
-    memory_.resize(tensors);
-    for (std::uint64_t i = 0; i < tensors; ++i) {
-      memory_[i].assign(elements, static_cast<float>(i));
-      const std::int64_t rows = static_cast<std::int64_t>(elements) / columns * comm.size();
-      const auto layout = TensorLayout::sharded({rows, columns}, 0, comm.size());
-      const auto local = layout.local_shape(comm.rank());
-      state_.add_tensor("layers." + std::to_string(i) + ".weight", layout,
-                        TensorView::contiguous(DType::float32, local, memory_[i].data()));
-    }
     options_.sync = sync;
     options_.threads = 1;
   }
@@ -50,7 +37,7 @@ class Job {
     remove(raw_path().c_str());
     SaveReport report;
     const std::string directory = directory_ + "/cairn." + std::to_string(number);
-    const double seconds = timed(comm_, [&] { report = saver_.save(state_, directory, options_); });
+    const double seconds = timed(comm_, [&] { report = saver_.save(state_.live, directory, options_); });
     if (is_reported(number))
       std::printf(
           "{\"what\": \"save\", \"seconds\": %.4f, \"plan_s\": %.4f, \"peak_rss_bytes\": %llu, "
@@ -70,7 +57,7 @@ class Job {
     std::uint64_t at = 0;
     file->allocate(state_bytes());
     std::uint32_t crc = 0;
-    for (const auto& tensor : memory_) {
+    for (const auto& tensor : state_.memory) {
       for (auto rest = std::as_bytes(std::span(tensor)); !rest.empty();
            rest = rest.subspan(std::min(piece, rest.size()))) {
         const auto here = rest.first(std::min(piece, rest.size()));
@@ -85,7 +72,7 @@ class Job {
 
   std::uint64_t state_bytes() const {
     std::uint64_t bytes = 0;
-    for (const auto& tensor : memory_) bytes += tensor.size() * sizeof(float);
+    for (const auto& tensor : state_.memory) bytes += tensor.size() * sizeof(float);
     return bytes;
   }
 
@@ -93,8 +80,7 @@ class Job {
 
   Communicator& comm_;
   std::string directory_;
-  std::vector<std::vector<float>> memory_;
-  LiveState state_;
+  FloatState state_;
   Saver saver_;
   SaveOptions options_;
 };

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A job that saves a state which real torch then reads (tests/interop/run_save.py).
 //   save_job DIRECTORY [WORD …]    words: overwrite, twice, strided, split, files, lowest, nomanifest, check,
-//   differ, live, live_shared (DIRECTORY.pth too, of the same state)
+//   differ, async, live, live_shared (DIRECTORY.pth too, of the same state)
 #include <cstdio>
 #include <set>
 #include <string>
 
+#include "cairn/async_save.hpp"
 #include "cairn/consolidate_live.hpp"
 #include "cairn/mpi.hpp"
 #include "cairn/save.hpp"
@@ -54,6 +55,13 @@ void fill(IotaState& state, int ranks, Order order) {
   state.live.add_tree({{"optim", LiveNode::Dict{{"groups", std::move(groups)}, {"step", Object(3)}}}});
 }
 
+// Half of it copied, half written before the call returns.
+SaveReport save_async(Communicator& comm, const IotaState& state, const std::string& directory,
+                      const SaveOptions& options) {
+  AsyncSaver saver(comm, posix_file_system(), {.staging_bytes = 4 << 20});
+  return saver.save(state.live, directory, options).wait();
+}
+
 int run(Communicator& comm, const std::string& directory, const std::set<std::string>& words) {
   const auto has = [&](const char* word) { return words.contains(word); };
   IotaState state(comm.rank());
@@ -68,7 +76,8 @@ int run(Communicator& comm, const std::string& directory, const std::set<std::st
   if (has("files")) options.plan.files_per_rank = 3;
   if (has("lowest")) options.plan.replicas = ReplicaRule::lowest_rank;
   Saver saver(comm, posix_file_system());
-  SaveReport report = saver.save(state.live, directory, options);
+  SaveReport report =
+      has("async") ? save_async(comm, state, directory, options) : saver.save(state.live, directory, options);
   if (has("twice")) {
     options.overwrite = true;
     report = saver.save(state.live, directory, options);

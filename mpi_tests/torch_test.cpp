@@ -55,6 +55,25 @@ TEST(TorchStates, AreSavedWhole) {
   EXPECT_EQ(report.payload_bytes, kRows * kColumns * (8u + 16u));
 }
 
+TEST(TorchStates, AreSavedInTheBackgroundAsTheyWere) {
+  const SharedDirectory dir(nothing);
+  AsyncSaver saver(world(), posix_file_system());
+  at::Tensor tensor = numbered();
+  TorchState state(world());
+  state.add_tensor("w", tensor);
+  state.add_tensor("c", at::complex(tensor, tensor + 1).conj());
+  AsyncSave pending = save(saver, state, dir.path() + "/saved");
+  tensor.zero_();
+  EXPECT_EQ(pending.wait().tensors, 2u);
+  at::Tensor loaded = at::zeros({kRows, kColumns}, at::kDouble), conjugated = at::complex(loaded, loaded);
+  TorchState wanted(world());
+  wanted.add_tensor("w", loaded);
+  wanted.add_tensor("c", conjugated);
+  load(world(), posix_file_system(), dir.path() + "/saved", wanted);
+  EXPECT_TRUE(at::equal(loaded, numbered()));
+  EXPECT_TRUE(at::equal(conjugated, at::complex(numbered(), -(numbered() + 1))));
+}
+
 TEST(TorchStates, BecomeTheTorchFileThatTheirSaveBecomes) {
   const SharedDirectory dir(nothing);
   save_rows(dir.path() + "/saved");

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "cairn/async_save.hpp"
 #include "cairn/communicator.hpp"
 #include "cairn/consolidate_live.hpp"
 #include "cairn/layout.hpp"
@@ -122,6 +123,9 @@ class TorchState {
 /// Collective. As save(), consolidate() and load() of live states, with what they need before and after.
 SaveReport save(Communicator& comm, FileSystem& files, TorchState& state, const std::string& directory,
                 const SaveOptions& options = {});
+/// As AsyncSaver::save(): the state's tensors may change when it returns.
+AsyncSave save(AsyncSaver& saver, TorchState& state, const std::string& directory,
+               const SaveOptions& options = {});
 ConsolidateReport consolidate(Communicator& comm, FileSystem& files, TorchState& state,
                               const std::string& path, const ConsolidateOptions& options = {});
 LoadReport load(Communicator& comm, FileSystem& files, const std::string& path, TorchState& state,

@@ -132,7 +132,7 @@ class IterationSave final : public BackgroundSave {
         report_(std::move(report)) {}
   ~IterationSave() override { parts().clear(); }  // before what they lie in
 
-  void open(OpenIteration open) { open_ = std::move(open); }
+  const OpenIteration& open(OpenIteration open) { return open_ = std::move(open); }
 
   std::string_view concluding() const override { return "publishing the iteration"; }
   Conclusion conclude(const std::vector<Bytes>& results) override {
@@ -217,12 +217,11 @@ AsyncIteration TrainingCheckpoints::start_save(std::int64_t iteration,
   const auto names = names_of(components);
   check_save(*comm_, iteration, names);
   auto work = std::make_unique<IterationSave>(files_, directory_, options_, names, report);
-  OpenIteration open = open_iteration(*comm_, files_, directory_, iteration, options_);
+  const auto& open = work->open(open_iteration(*comm_, files_, directory_, iteration, options_));
   for (const auto& [name, state] : components)
     work->add(open_save(*comm_, files_, saving_->plans[name], state, layout::joined(open.part, name),
                         options_of(options_, open, name)),
               state);
-  work->open(std::move(open));
   StagingReport staging = work->stage(saving_->room, options_.async.staging_bytes);
   auto run = saving_->background->start(std::move(work));
   staging.blocked_s = std::chrono::duration<double>(Clock::now() - start).count();

@@ -10,6 +10,12 @@ SaveReport save(Communicator& comm, FileSystem& files, TorchState& state, const 
   return save(comm, files, std::as_const(state).live(), directory, options);
 }
 
+AsyncSave save(AsyncSaver& saver, TorchState& state, const std::string& directory,
+               const SaveOptions& options) {
+  on_all_ranks("preparing the tensors", saver.communicator(), [&] { state.prepare_save(); });
+  return saver.save(std::as_const(state).live(), directory, options);
+}
+
 ConsolidateReport consolidate(Communicator& comm, FileSystem& files, TorchState& state,
                               const std::string& path, const ConsolidateOptions& options) {
   on_all_ranks("preparing the tensors", comm, [&] { state.prepare_save(); });

@@ -150,7 +150,7 @@ def main():
         parser.add_argument(f"--{option}", required=True)
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2, 3, 4, 8])
     arguments = parser.parse_args()
-    variants = [["live"], ["strided", "check", "live_shared"], ["split", "files"], ["lowest", "nomanifest"], ["twice"]]
+    variants = [["live"], ["strided", "check", "live_shared"], ["split", "files", "async"], ["lowest", "nomanifest"], ["twice"]]
     with tempfile.TemporaryDirectory(prefix="cairn-save-") as scratch:
         scratch = pathlib.Path(scratch)
         for ranks in arguments.ranks:
