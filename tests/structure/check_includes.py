@@ -24,11 +24,11 @@ HEIGHT = {folder: height for height, row in enumerate(ROWS) for folder in row}
 
 # Third-party header: where it may be included, as patterns of paths below the root.
 FENCES = [
-    (r"mpi\.h", r"src/mpi/|include/cairn/mpi\.hpp$"),
+    (r"mpi\.h", r"src/mpi/|include/cairn/mpi\.hpp$|apps/elastic_training/"),
     (r"nccl\.h", r"src/mpi/"),
     (r"boost/", r"apps/"),
     (r"hdf5(_hl)?\.h|H5\w*\.h", r"src/formats/hdf5"),
-    (r"(torch|ATen|c10|caffe2)/", r"src/torch/|include/cairn/torch\.hpp$"),
+    (r"(torch|ATen|c10|caffe2)/", r"src/torch/|include/cairn/torch\.hpp$|apps/elastic_training/"),
     (r"nlohmann/", r"src/formats/|apps/"),
 ]
 
