@@ -3,7 +3,7 @@
 # launch/quickstart.sh   set-up, release build, then the main job on a checkpoint that PyTorch just wrote
 #
 # torch saves a sharded model on 4 ranks, 4 MPI ranks of cairn make one file of it, PyTorch's own converter makes
-# another, and the two are compared bit by bit. Everything lies in build/quickstart.
+# another, and the two are compared bit by bit. Everything lies in build/quickstart. Then launch/elastic_demo.sh.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . launch/build.sh
@@ -36,3 +36,6 @@ $python launch/quickstart/measure.py $work/torch.json "torch dcp_to_torch_save" 
 
 printf '\n'
 $python launch/quickstart/compare.py $work/cairn.json $work/torch.json
+
+printf '\n# A training job, killed and resumed on another number of ranks: launch/elastic_demo.sh\n'
+launch/elastic_demo.sh
