@@ -488,6 +488,7 @@ class ShortOfMemory final : public Communicator {
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
   int ranks_on_node() const override { return inner_->ranks_on_node(); }
+  bool any_thread() const override { return inner_->any_thread(); }
   std::unique_ptr<Request> start_agree(std::uint64_t word, std::uint64_t& result) override {
     return inner_->start_agree(word, result);
   }

@@ -42,7 +42,7 @@ class Saved : public SharedDirectory {
           fixture.add({"a", DType::float32, {kRows, kColumns}, split({kRows, kColumns}, 0, 2)});
           for (int i = 0; i < 30; ++i)
             fixture.add({"s" + std::to_string(i), DType::int16, {4000}, {{{{0}, {4000}}}}});
-          fixture.add_object("note", "hello");
+          fixture.add_object("note", std::string(100'000, 'x'));  // a message of its own
           fixture.write(dir, "ckpt");
         }) {}
 };

@@ -124,7 +124,7 @@ void MpiCommunicator::make_room(Resize resize) {
 }
 
 void MpiCommunicator::broadcast(Bytes& bytes, int root) {
-  constexpr std::uint64_t surely_fits = std::uint64_t{1} << 20;
+  constexpr std::uint64_t surely_fits = 16 << 10;
   std::uint64_t length = bytes.size();
   MpiRequest announced;
   check_mpi(MPI_Ibcast(&length, 1, MPI_UINT64_T, root, comm_, announced.handle()), "MPI_Ibcast");
