@@ -143,7 +143,8 @@ struct LoadPlanOptions {
   bool strict = true;
   /// Globs of names that may be missing in, or may be left over from, the checkpoint although `strict`.
   std::vector<std::string> allow_missing, allow_unexpected;
-  /// Globs of tensors that may be stored in another floating-point type than wanted.
+  /// Globs of tensors that may be stored in another floating-point type than wanted: as float64, float32,
+  /// float16 or bfloat16, wanted as one of the last three.
   std::vector<std::string> cast;
 };
 
