@@ -56,6 +56,20 @@ TEST(Consolidate, AnyNumberOfRanksWritesTheBytesOfOne) {
   }
 }
 
+TEST(Consolidate, RanksThatDisagreeAboutResumingAreTold) {
+  const SharedCheckpoint checkpoint;
+  checkpoint.put_old_output();
+  auto options = checkpoint.options();
+  options.resume = world().rank() == 0;
+  if (world().size() == 1) return;
+  const Error error = failure_of([&] { consolidate(world(), posix_file_system(), options); });
+  EXPECT_EQ(error.kind(), ErrorKind::invalid_argument);
+  EXPECT_TRUE(contains(error, "others do not")) << error.what();
+  if (world().rank() == 0) {
+    EXPECT_EQ(checkpoint.output(), "the old one");
+  }
+}
+
 // Step x rank: whatever fails on whichever rank, all ranks throw the same and the old output stays.
 TEST(Consolidate, AFailureOnAnyRankAtAnyStepIsEverybodys) {
   const SharedCheckpoint checkpoint;

@@ -149,6 +149,17 @@ TEST(Save, RanksThatDisagreeAreTold) {
   EXPECT_EQ(content(dir.path() + "/c"), "");
 }
 
+TEST(Save, ACapWithoutRoomForABufferIsEverybodysError) {
+  const SharedDirectory dir(nothing);
+  SaveOptions options;
+  if (world().rank() == 0) options.max_memory = 1000;
+  const Error error = failure_of(
+      [&] { save(world(), posix_file_system(), LiveState(world().rank()), dir.path() + "/c", options); });
+  EXPECT_EQ(error.kind(), ErrorKind::invalid_argument);
+  EXPECT_TRUE(contains(error, "1000 bytes is too small")) << error.what();
+  EXPECT_EQ(content(dir.path()), "");
+}
+
 TEST(Save, ReplicasThatDifferAreFoundWhateverTheyAre) {
   if (world().size() == 1) return;
   const SharedDirectory dir(nothing);

@@ -208,6 +208,16 @@ TEST(Training, RetentionLeavesWhatIsRead) {
   EXPECT_EQ(content(dir.path()), "iter_000000004 latest_checkpoint.txt iter_000000004");
 }
 
+TEST(Training, WhetherPayloadIsComparedIsTheFirstRanksChoice) {
+  const SharedDirectory dir(nothing);
+  TrainingCheckpoints checkpoints(world(), posix_file_system(), dir.path(), unsynced());
+  save(world(), checkpoints, 1);
+  for (const bool choice : {true, false}) {
+    const auto found = find_latest(world(), posix_file_system(), dir.path(), (world().rank() == 0) == choice);
+    EXPECT_EQ(found.path, dir.path() + "/iter_000000001");
+  }
+}
+
 TEST(Training, BadPointersAndHalfIterationsArePassedOverOnAllRanks) {
   const SharedDirectory dir(nothing);
   TrainingCheckpoints checkpoints(world(), posix_file_system(), dir.path(), unsynced());

@@ -79,6 +79,16 @@ TEST(Verify, AnyNumberOfRanksGivesTheReportOfOneOnAll) {
   EXPECT_EQ(described(report), described(checkpoint.verify(*solo)));
 }
 
+TEST(Verify, WhatIsVerifiedIsTheFirstRanksChoice) {
+  const SharedCheckpoint checkpoint;
+  VerifyOptions options;
+  options.path = checkpoint.path() + (world().rank() == 0 ? "/c" : "/elsewhere");
+  options.metadata_only = world().rank() == 0;
+  const auto report = verify(world(), posix_file_system(), options);
+  EXPECT_EQ(report.checked_bytes, 0u);
+  expect_same_everywhere(described(report));
+}
+
 TEST(Verify, AFailureOfTheFileSystemOnAnyRankIsEverybodys) {
   SharedCheckpoint checkpoint;
   for (int bad = 0; bad < world().size(); ++bad) {

@@ -110,7 +110,11 @@ class Consolidation {
 
   /// What the other ranks need of it.
   Bytes plan() {
-    on_all_ranks("checking the options", comm_, [&] { check_options(); });
+    const auto resumes = agree(comm_, options_.resume ? 1 : 2);
+    on_all_ranks("checking the options", comm_, [&] {
+      if (resumes == 3) fail(ErrorKind::invalid_argument, "some ranks resume, others do not");
+      check_options();
+    });
     find_source_files();
     watch_.enter(RunPhase::planning);
     if (options_.resume) gather_machines();

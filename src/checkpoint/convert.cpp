@@ -28,9 +28,9 @@ void check_is_whole(const ConvertOptions& options) {
 }
 
 ConvertTo agreed_target(Communicator& comm, FileSystem& files, const ConvertOptions& options) {
-  if (options.to != ConvertTo::automatic) return options.to;
   const Bytes found = on_root("looking at the destination", comm, 0, [&] {
-    return Bytes{static_cast<std::byte>(target_of(files, options.destination))};
+    const bool is_told = options.to != ConvertTo::automatic;
+    return Bytes{static_cast<std::byte>(is_told ? options.to : target_of(files, options.destination))};
   });
   return static_cast<ConvertTo>(found.at(0));
 }

@@ -26,8 +26,9 @@ LatestReport report_of(const IterationSearch& search, bool is_found) {
   return report;
 }
 
-Bytes encode(const LatestReport& report) {
+Bytes encode(const LatestReport& report, bool is_last) {
   ByteWriter out;
+  out.write(std::uint8_t{is_last});
   out.counted_text(report.path);
   write_number(out, report.iteration);
   write_texts(out, report.components);
@@ -36,8 +37,9 @@ Bytes encode(const LatestReport& report) {
   return out.take();
 }
 
-LatestReport decode(std::span<const std::byte> bytes) {
+LatestReport decode(std::span<const std::byte> bytes, bool& is_last) {
   ByteReader in(bytes, "latest iteration");
+  is_last = in.read<std::uint8_t>() != 0;
   LatestReport report;
   report.path = in.counted_text();
   report.iteration = read_number(in);
@@ -71,15 +73,17 @@ LatestReport find_latest(Communicator& comm, FileSystem& files, const std::strin
   std::optional<IterationSearch> search;  // the coordinator's; it holds the pins
   std::string fault;
   while (true) {
-    const LatestReport report = decode(on_root("looking for the latest iteration", comm, kRoot, [&] {
+    bool is_last = false;  // the coordinator's word, as the other ranks may have been called otherwise
+    const Bytes message = on_root("looking for the latest iteration", comm, kRoot, [&] {
       if (!search)
         search.emplace(files, layout::tree_directory(files, root));
       else
         search->pass_over(fault);
       const bool is_found = search->next();
-      return encode(report_of(*search, is_found));
-    }));
-    if (report.path.empty() || !verify_payload) return report;
+      return encode(report_of(*search, is_found), !is_found || !verify_payload);
+    });
+    const LatestReport report = decode(message, is_last);
+    if (is_last) return report;
     fault = payload_fault(comm, files, report);
     if (fault.empty()) return report;
   }

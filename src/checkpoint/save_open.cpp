@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "checkpoint/save_open.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "base/fail.hpp"
 #include "checkpoint/replica_check.hpp"
 #include "checkpoint/save_parts.hpp"
+#include "engine/shard_writer.hpp"
 #include "engine/transfer.hpp"
 #include "parallel/agree.hpp"
 
@@ -90,6 +92,17 @@ void open_output(Communicator& comm, FileSystem& files, OpenedSave& save) {
   save.first_index = ByteReader(index, "first index").read<std::uint32_t>();
 }
 
+// As many as have a buffer under the cap.
+int threads_of(const Communicator& comm, const SaveOptions& options) {
+  const std::uint64_t room = options.max_memory / kShardBuffer;
+  if (room == 0) {
+    fail(ErrorKind::invalid_argument, "a memory cap of {} bytes is too small: {} expected at least",
+         options.max_memory, kShardBuffer);
+  }
+  const int wanted = options.threads > 0 ? options.threads : default_threads(comm.ranks_on_node());
+  return static_cast<int>(std::min<std::uint64_t>(static_cast<std::uint64_t>(wanted), room));
+}
+
 }  // namespace
 
 OpenedSave open_save(Communicator& comm, FileSystem& files, SavePlans& plans, const LiveState& state,
@@ -97,8 +110,8 @@ OpenedSave open_save(Communicator& comm, FileSystem& files, SavePlans& plans, co
   OpenedSave save;
   save.directory = save.report.path = directory;
   save.options = options;
-  save.threads = options.threads > 0 ? options.threads : default_threads(comm.ranks_on_node());
   require_equal_arguments(comm, state, encode_arguments(directory, options));
+  on_all_ranks("checking the options", comm, [&] { save.threads = threads_of(comm, options); });
   plan(comm, plans, state.description(), save);
   if (options.check_replicas)
     require_equal_replicas(comm, state,

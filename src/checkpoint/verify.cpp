@@ -42,8 +42,11 @@ class Verification {
 
   VerifyReport run() {
     on_all_ranks("checking the options", comm_, [&] { choose_threads(); });
-    const Bytes count = on_root("looking for checkpoints", comm_, kRoot, [&] { return locate(); });
-    const auto components = ByteReader(count, "component count").read<std::uint64_t>();
+    const Bytes found = on_root("looking for checkpoints", comm_, kRoot, [&] { return locate(); });
+    ByteReader in(found, "what is verified");
+    const auto components = in.read<std::uint64_t>();
+    metadata_only_ = in.read<std::uint8_t>() != 0;
+    strict_ = in.read<std::uint8_t>() != 0;
     for (std::uint64_t i = 0; i < components; ++i) check_component(i);
     const Bytes report = on_root("reporting", comm_, kRoot, [&] { return finish(); });
     return decode_report(report);
@@ -70,6 +73,8 @@ class Verification {
     }
     ByteWriter out;
     out.write<std::uint64_t>(located_.size());
+    out.write(std::uint8_t{options_.metadata_only});
+    out.write(std::uint8_t{options_.strict});
     return out.take();
   }
 
@@ -78,9 +83,9 @@ class Verification {
     VerifyTask task;
     const Bytes message = on_root("checking the structure", comm_, kRoot, [&] {
       task = check_structure(located_[i], part);
-      return comm_.size() > 1 && !options_.metadata_only ? task.encode() : Bytes();
+      return comm_.size() > 1 && !metadata_only_ ? task.encode() : Bytes();
     });
-    if (options_.metadata_only) {
+    if (metadata_only_) {
       part.unchecked_items = part.chunks + part.objects + part.torch_files;
     } else {
       check_payload(std::move(task), message, part);
@@ -128,7 +133,7 @@ class Verification {
       if (i >= owned.begin && i < owned.end) own += items.units()[i].bytes;
     }
     watch_.begin_copying(own, all);
-    return {options_.strict, threads_, [this](std::uint64_t done) { watch_.moved(done); }};
+    return {strict_, threads_, [this](std::uint64_t done) { watch_.moved(done); }};
   }
 
   static void add_outcome(const VerifyItems& items, VerifyOutcome outcome, VerifyReport& part) {
@@ -176,6 +181,7 @@ class Verification {
   RunWatch watch_;
   FileSystem& files_;
   const VerifyOptions& options_;
+  bool metadata_only_ = false, strict_ = false;  // the coordinator's
   const std::chrono::steady_clock::time_point begin_;
   int threads_ = 1;
 
