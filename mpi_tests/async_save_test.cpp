@@ -15,6 +15,7 @@
 #include "cairn/checkpoint.hpp"
 #include "cairn/load.hpp"
 #include "cairn/training.hpp"
+#include "expect_whole.hpp"
 #include "failure_of.hpp"
 #include "iota_state.hpp"
 #include "shared_directory.hpp"
@@ -61,14 +62,6 @@ std::string digests(const std::string& directory, const std::string& ending = ""
   }
   world().broadcast(text, 0);
   return std::string(as_text(text));
-}
-
-void expect_whole(const std::string& directory) {
-  VerifyOptions options;
-  options.path = directory;
-  options.strict = true;
-  const VerifyReport report = verify(world(), posix_file_system(), options);
-  EXPECT_TRUE(report.faults.empty() && report.warnings.empty()) << directory;
 }
 
 SaveOptions unsynced() {

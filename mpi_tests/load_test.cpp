@@ -13,6 +13,7 @@
 #include "cairn/checkpoint.hpp"
 #include "cairn/save.hpp"
 #include "failure_of.hpp"
+#include "forwarding_communicator.hpp"
 #include "iota_state.hpp"
 #include "load_fixture.hpp"
 #include "shared_directory.hpp"
@@ -481,22 +482,10 @@ TEST(Load, ShardsThatAppearLateAreWaitedFor) {
 }
 
 /// Ranks whose messages lack memory every other time.
-class ShortOfMemory final : public Communicator {
+class ShortOfMemory final : public ForwardingCommunicator {
  public:
-  explicit ShortOfMemory(std::unique_ptr<Communicator> inner) : inner_(std::move(inner)) {}
+  using ForwardingCommunicator::ForwardingCommunicator;
 
-  int rank() const override { return inner_->rank(); }
-  int size() const override { return inner_->size(); }
-  int ranks_on_node() const override { return inner_->ranks_on_node(); }
-  bool any_thread() const override { return inner_->any_thread(); }
-  std::unique_ptr<Request> start_agree(std::uint64_t word, std::uint64_t& result) override {
-    return inner_->start_agree(word, result);
-  }
-  std::unique_ptr<Request> start_barrier() override { return inner_->start_barrier(); }
-  void broadcast(Bytes& bytes, int root) override { inner_->broadcast(bytes, root); }
-  std::vector<Bytes> gather(std::span<const std::byte> bytes, int root) override {
-    return inner_->gather(bytes, root);
-  }
   std::unique_ptr<Request> start_send(std::span<const std::byte> bytes, int to, int tag) override {
     if (messages_++ % 2 == 0) throw std::bad_alloc();
     return inner_->start_send(bytes, to, tag);
@@ -505,21 +494,11 @@ class ShortOfMemory final : public Communicator {
     if (messages_++ % 2 == 0) throw std::bad_alloc();
     return inner_->start_receive(into, from, tag);
   }
-  std::unique_ptr<Communicator> split(int color, int key) override { return inner_->split(color, key); }
   std::unique_ptr<Communicator> duplicate() override {
     return std::make_unique<ShortOfMemory>(inner_->duplicate());
   }
-  std::unique_ptr<Communicator> on_node() override { return inner_->on_node(); }
-  std::unique_ptr<SharedMemory> share_memory(std::size_t bytes) override {
-    return inner_->share_memory(bytes);
-  }
-  [[noreturn]] void abort(int status) override {
-    inner_->abort(status);
-    std::abort();
-  }
 
  private:
-  std::unique_ptr<Communicator> inner_;
   std::uint64_t messages_ = 0;
 };
 

@@ -10,6 +10,7 @@
 
 #include "cairn/checkpoint.hpp"
 #include "cairn/load.hpp"
+#include "expect_whole.hpp"
 #include "failure_of.hpp"
 #include "formats/dcp/directory_output.hpp"
 #include "iota_state.hpp"
@@ -45,15 +46,6 @@ std::string content(const std::string& directory) {
   }
   world().broadcast(text, 0);
   return std::string(as_text(text));
-}
-
-void expect_whole(const std::string& directory) {
-  VerifyOptions options;
-  options.path = directory;
-  options.strict = true;
-  const VerifyReport report = verify(world(), posix_file_system(), options);
-  EXPECT_TRUE(report.faults.empty()) << report.faults.faults()[0].message;
-  EXPECT_TRUE(report.warnings.empty()) << report.warnings[0];
 }
 
 TEST(Save, IsWholeAndReportsWhatItWrote) {

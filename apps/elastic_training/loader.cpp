@@ -3,6 +3,8 @@
 
 #include <ATen/ATen.h>
 
+#include <string>
+
 #include "cairn/error.hpp"
 #include "text.hpp"
 
@@ -28,15 +30,18 @@ at::Tensor Loader::tokens(std::int64_t step, int number) {
   return tokens;
 }
 
-Object Loader::state() const { return Object::Dict{{{"first", first_}, {"end", end_}, {"seen", seen_}}}; }
+Object Loader::state() const {
+  return Object::Dict{{{"micro_batches", options_.micro_batches}, {"seen", seen_}}};
+}
 
 void Loader::restore(const Object& state) {
   const auto& items = state.as<Object::Dict>().items;
   const auto number = [&](std::size_t i) { return items.at(i).second.as<std::int64_t>(); };
-  if (items.size() != 3 || number(0) != first_ || number(1) != end_)
-    throw cairn::Error(cairn::ErrorKind::mismatch,
-                       "the data loader of this rank was saved with another share of each step");
-  seen_ = number(2);
+  if (number(0) != options_.micro_batches)
+    throw cairn::Error(cairn::ErrorKind::mismatch, "the job was saved with " + std::to_string(number(0)) +
+                                                       " micro-batches in a step, this one has " +
+                                                       std::to_string(options_.micro_batches));
+  seen_ = number(1);
 }
 
 }  // namespace elastic

@@ -21,8 +21,8 @@ class Loader {
   /// Samples of micro-batch `number` of step `step` (from 0): int64, [samples, context + 1].
   at::Tensor tokens(std::int64_t step, int number);
 
-  /// What this rank saves of its own, and takes up again. Throws cairn::Error when it is not that of a loader
-  /// with the same share of each step.
+  /// What this rank saves of its own, and takes up again on the same number of ranks. Throws cairn::Error, on
+  /// all ranks alike, when a step had another number of micro-batches.
   cairn::Object state() const;
   void restore(const cairn::Object& state);
 

@@ -16,6 +16,7 @@
 #include "cairn/checkpoint.hpp"
 #include "cairn/training.hpp"
 #include "failure_of.hpp"
+#include "forwarding_communicator.hpp"
 #include "storage/fault.hpp"
 #include "temp_dir.hpp"
 
@@ -25,36 +26,13 @@ namespace {
 constexpr std::uint64_t kMiB = 1 << 20;
 
 /// A world of one whose communicators are for one thread.
-class PolledCommunicator final : public Communicator {
+class PolledCommunicator final : public ForwardingCommunicator {
  public:
-  int rank() const override { return 0; }
-  int size() const override { return 1; }
-  int ranks_on_node() const override { return 1; }
+  PolledCommunicator() : ForwardingCommunicator(solo_communicator()) {}
   bool any_thread() const override { return false; }
-  std::unique_ptr<Request> start_agree(std::uint64_t word, std::uint64_t& result) override {
-    return solo_->start_agree(word, result);
-  }
-  std::unique_ptr<Request> start_barrier() override { return solo_->start_barrier(); }
-  void broadcast(Bytes& bytes, int root) override { solo_->broadcast(bytes, root); }
-  std::vector<Bytes> gather(std::span<const std::byte> bytes, int root) override {
-    return solo_->gather(bytes, root);
-  }
-  std::unique_ptr<Request> start_send(std::span<const std::byte> bytes, int to, int tag) override {
-    return solo_->start_send(bytes, to, tag);
-  }
-  std::unique_ptr<Request> start_receive(std::span<std::byte> into, int from, int tag) override {
-    return solo_->start_receive(into, from, tag);
-  }
   std::unique_ptr<Communicator> split(int, int) override { return duplicate(); }
   std::unique_ptr<Communicator> duplicate() override { return std::make_unique<PolledCommunicator>(); }
   std::unique_ptr<Communicator> on_node() override { return duplicate(); }
-  std::unique_ptr<SharedMemory> share_memory(std::size_t bytes) override {
-    return solo_->share_memory(bytes);
-  }
-  void abort(int status) override { solo_->abort(status); }
-
- private:
-  std::unique_ptr<Communicator> solo_ = solo_communicator();
 };
 
 /// Bytes of a "device": at their addresses, noted when they are copied out.

@@ -3,7 +3,7 @@
 import shutil
 import unittest
 
-from trainer import CAIRN, CliTest, assert_same_curve, run, train
+from trainer import CAIRN, CliTest, assert_same_curve, command, described, run, train
 
 COUNTS = (1, 2, 3, 4)
 STEPS, STOP = 6, 3
@@ -35,6 +35,12 @@ class Ranks(CliTest):
         one = train(1, self.folder / "one", "--steps", 2, "--save-every", 1, "--no-sync")
         shutil.rmtree(self.folder / "one" / "iter_000000002")
         assert_same_curve(self, train(8, self.folder / "one", "--steps", 2, "--no-sync").losses, one.losses, exactly=False)
+
+    def test_a_step_of_another_size_is_refused_on_all_ranks(self):
+        train(2, self.folder / "job", "--steps", 1, "--no-sync")
+        done = run(command(2, self.folder / "job", "--steps", 2, "--no-sync", "--micro-batches", 25))
+        self.assertEqual(done.returncode, 1, described(done))
+        self.assertIn(b"24 micro-batches in a step, this one has 25", done.stderr)
 
     def test_a_new_stage_begins_with_the_average_of_another(self):
         train(2, self.folder / "first", "--steps", 4, "--no-sync")
