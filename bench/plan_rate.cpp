@@ -23,6 +23,7 @@
 #include "cairn/plan.hpp"
 #include "cairn/storage.hpp"
 #include "checkpoint/process_memory.hpp"
+#include "checkpoint/save_parts.hpp"
 #include "formats/dcp/metadata_decoder.hpp"
 #include "formats/dcp/metadata_encoder.hpp"
 
@@ -107,12 +108,6 @@ std::vector<std::vector<std::byte>> encoded(StateOf state_of) {
   return out;
 }
 
-std::vector<RankState> decoded(const std::vector<std::vector<std::byte>>& sent) {
-  std::vector<RankState> out;
-  for (const auto& one : sent) out.push_back(RankState::decode(one));
-  return out;
-}
-
 Catalog located(const GlobalSavePlan& plan) {
   std::vector<std::vector<ItemPlace>> places;
   for (const SavePlan& part : plan.parts) {
@@ -149,7 +144,7 @@ Catalog read_metadata(const std::string& path) {
 // One after the other lets go of what it used, as in a job: the plan has no use of what was sent.
 Catalog save(StateOf state_of, Clocks& clocks) {
   auto sent = clocks.timed("propose_all", [&] { return encoded(state_of); });
-  const auto states = clocks.timed("decode_all", [&] { return decoded(std::exchange(sent, {})); });
+  const auto states = clocks.timed("decode_all", [&] { return decode_states(std::exchange(sent, {})); });
   const GlobalSavePlan plan = clocks.timed("plan", [&] { return plan_save(states); });
   return clocks.timed("locate", [&] { return located(plan); });
 }
@@ -180,7 +175,7 @@ void plan_again(Clocks& clocks) {
   PlanCache<GlobalSavePlan> cache;
   const SavePlan mine = clocks.timed("first", [&] {
     sent[0] = clocks.timed("first.encode", [&] { return states[0].encode(); });
-    const auto arrived = clocks.timed("first.decode", [&] { return decoded(sent); });
+    const auto arrived = clocks.timed("first.decode", [&] { return decode_states(sent); });
     auto whole = std::make_shared<const GlobalSavePlan>(
         clocks.timed("first.plan", [&] { return plan_save(arrived); }));
     const auto parts = clocks.timed("first.parts", [&] {

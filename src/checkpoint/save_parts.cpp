@@ -1,19 +1,51 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "checkpoint/save_parts.hpp"
 
+#include <algorithm>
+#include <atomic>
+
+#include "base/workers.hpp"
+#include "engine/transfer.hpp"
 #include "formats/dcp/item_writer.hpp"
 #include "parallel/agree.hpp"
 #include "pickle/plain_object.hpp"
 
 namespace cairn {
+namespace {
+
+constexpr std::size_t kWorthThreads = 1 << 20;  // bytes of states; fewer are decoded in a few milliseconds
+
+int decoding_threads(std::span<const Bytes> states) {
+  std::size_t bytes = 0;
+  for (const Bytes& one : states) bytes += one.size();
+  if (bytes < kWorthThreads) return 1;
+  return static_cast<int>(std::min(states.size(), static_cast<std::size_t>(default_threads(1))));
+}
+
+}  // namespace
+
+std::vector<RankState> decode_states(std::span<const Bytes> states) {
+  std::vector<RankState> decoded;
+  for (std::size_t i = 0; i < states.size(); ++i) decoded.emplace_back(static_cast<int>(i));
+  std::atomic<std::size_t> next = 0;
+  const auto decode = [&](const std::atomic<bool>& stop) {
+    for (std::size_t i = next++; i < states.size() && !stop; i = next++)
+      decoded[i] = RankState::decode(states[i]);
+  };
+  const int threads = decoding_threads(states);
+  if (threads > 1) {
+    run_workers(threads, decode);
+  } else {
+    decode(false);
+  }
+  return decoded;
+}
 
 SharedPlan plan_together(Communicator& comm, const RankState& state, const SavePlanOptions& options) {
   SharedPlan plan;
   const auto states = comm.gather(state.encode(), 0);
   const Bytes mine = on_root_for_each("planning", comm, 0, [&] {
-    std::vector<RankState> decoded;
-    for (const Bytes& one : states) decoded.push_back(RankState::decode(one));
-    plan.whole = std::make_shared<const GlobalSavePlan>(plan_save(decoded, options));
+    plan.whole = std::make_shared<const GlobalSavePlan>(plan_save(decode_states(states), options));
     std::vector<Bytes> out;
     for (const SavePlan& part : plan.whole->parts) out.push_back(part.encode());
     return out;

@@ -21,6 +21,10 @@ struct SharedPlan {
 /// Collective. plan_save() of the states of all ranks, by rank 0; all ranks throw what it throws.
 SharedPlan plan_together(Communicator& comm, const RankState& state, const SavePlanOptions& options);
 
+/// Local. What RankState::encode() gave, one state after the other; by several threads where that pays: the
+/// other ranks wait for the plan meanwhile.
+std::vector<RankState> decode_states(std::span<const Bytes> states);
+
 /// Local. The item of a plan for `state`: views of its tensors, and objects as stored_object() makes them.
 ShardItem content_of(const LiveState& state, const SavePlan& plan, const WriteItem& item);
 

@@ -89,13 +89,13 @@ void reserve_at_least_double(std::vector<T>& values, std::size_t count) {
 }  // namespace
 
 void Catalog::reserve_entries(std::size_t count) {
-  entries_.reserve(count);
-  tensors_.reserve(count);
-  chunks_.reserve(count);
-  coordinates_.reserve(6 * count);
-  steps_.reserve(6 * count);
-  string_ends_.reserve(6 * count);
-  characters_.reserve(96 * count);
+  reserve_large(entries_, count);
+  reserve_large(tensors_, count);
+  reserve_large(chunks_, count);
+  reserve_large(coordinates_, 6 * count);
+  reserve_large(steps_, 6 * count);
+  reserve_large(string_ends_, 6 * count);
+  reserve_large(characters_, 96 * count);
 }
 
 void Catalog::reserve_chunks(std::size_t count, std::size_t ndim) {

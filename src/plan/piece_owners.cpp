@@ -49,8 +49,7 @@ void PieceOwners::assign(std::uint32_t piece, const SavePlanOptions& options) {
     if (holders.size() > 1) planned_[owner] += bytes;
     parts_.push_back({owner, index});
   }
-  const auto parts = std::span(parts_).last(count);
-  std::ranges::stable_sort(parts, {}, &OwnedPart::owner);
+  if (count > 1) std::ranges::stable_sort(std::span(parts_).last(count), {}, &OwnedPart::owner);
 }
 
 std::uint32_t PieceOwners::count_parts(std::uint32_t piece, std::uint64_t split_bytes) {

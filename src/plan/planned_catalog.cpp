@@ -90,26 +90,20 @@ void PlannedCatalog::add(std::uint32_t name) {
 void PlannedCatalog::add_chunks(std::uint32_t name) {
   const Held& first = pieces_.first_of(name);
   const auto shape = states_[first.rank]->shape(first.entry);
-  coordinates_.clear();
   for (const std::uint32_t i : items_of(name)) {
     const auto [rank, item] = items_[i].item;
     const BoxView box = plan_.parts[rank].box(*states_[rank], plan_.parts[rank].items()[item]);
-    coordinates_.insert(coordinates_.end(), box.offsets.begin(), box.offsets.end());
-    coordinates_.insert(coordinates_.end(), box.sizes.begin(), box.sizes.end());
     plan_.catalog.add_chunk(box, kNoFile, 0, 0);
     plan_.chunks.push_back({rank, item});
   }
   require_whole(name, shape);
 }
 
-BoxView PlannedCatalog::box(std::size_t index, std::size_t ndim) const {
-  const std::span<const std::int64_t> pool(coordinates_);
-  return {pool.subspan(2 * index * ndim, ndim), pool.subspan((2 * index + 1) * ndim, ndim)};
-}
-
 void PlannedCatalog::require_whole(std::uint32_t name, std::span<const std::int64_t> shape) {
   const auto items = items_of(name);
-  const BoxAt box_at = [&](std::size_t i) { return box(i, shape.size()); };
+  const TensorInfo& tensor = plan_.catalog.tensors().back();
+  const auto chunks = plan_.catalog.chunks(tensor);
+  const BoxAt box_at = [&](std::size_t i) { return plan_.catalog.box(tensor, chunks[i]); };
   const auto fault = with_context([&] { return fmt::format("'{}'", escape_name(pieces_.names()[name])); },
                                   [&] { return find_tiling_fault(shape, items.size(), box_at); });
   if (!fault) return;

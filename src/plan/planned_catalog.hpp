@@ -35,7 +35,6 @@ class PlannedCatalog {
   void add(std::uint32_t name);
   void add_chunks(std::uint32_t name);
   void require_whole(std::uint32_t name, std::span<const std::int64_t> shape);
-  BoxView box(std::size_t index, std::size_t ndim) const;
   void add_path(std::uint32_t name);
   StringId intern(std::string_view text);
 
@@ -44,7 +43,6 @@ class PlannedCatalog {
   std::span<const NamedItem> items_;
   GlobalSavePlan& plan_;
   std::vector<std::uint32_t> begins_, by_name_;
-  std::vector<std::int64_t> coordinates_;  // of the tensor at work: offsets and sizes of its boxes
   NameIndex keys_;                         // texts of keys, each once
   std::vector<StringId> key_ids_;          // their ids in the catalogue
   std::vector<PathStep> path_, last_path_;

@@ -249,6 +249,8 @@ RankState RankState::decode(std::span<const std::byte> bytes) {
     const std::uint64_t count = read_number(in, in.remaining() / kLeastEntryBytes);
     reserve_large(state.entries_, count);
     reserve_large(state.coordinates_, 6 * count);  // two dimensions, one box
+    reserve_large(state.characters_, 48 * count);
+    reserve_large(state.cuts_, 4 * count);
     read_entries(in, state, count);
   } catch (const Error& error) {
     throw Error(ErrorKind::corrupt, error.message());
