@@ -8,7 +8,9 @@
 #include "base/fail.hpp"
 #include "base/pool.hpp"
 #include "base/text.hpp"
+#include "formats/dcp/directory_output.hpp"
 #include "formats/dcp/metadata_decoder.hpp"
+#include "formats/dcp/rank_metadata.hpp"
 #include "formats/dcp/source.hpp"
 #include "plan/chunk_grid.hpp"
 
@@ -190,7 +192,9 @@ class StructureCheck {
 }  // namespace
 
 DecodedMetadata decode_metadata_file(FileSystem& files, const std::string& directory, FaultList& faults) {
-  const std::string path = directory + "/.metadata";
+  const std::string name = first_metadata_name(files, directory);
+  if (name != kMetadataName) return decode_rank_metadata(files, directory, faults);
+  const std::string path = directory + "/" + name;
   const auto file = files.open_read(path);
   return decode_metadata(*file, path, faults);
 }
