@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A job that loads a directory which real torch wrote (tests/interop/run_load.py).
-//   load_job DIRECTORY OUT rows|columns|replicated|all…
+//   load_job DIRECTORY OUT rows|columns|replicated|all|saved…
 // For each layout, in OUT/LAYOUT, which is there: each rank writes R.bin, the elements that it got of each
 // tensor, in the order of the metadata; rank 0 also object.I, what torch.save makes of object I, and objects,
-// their names.
+// their names. saved: rows, and the ranks save them again, under the same names and paths, in
+// OUT/saved/checkpoint.
 #include <cstdio>
 #include <deque>
 #include <fstream>
@@ -12,6 +13,7 @@
 #include "cairn/checkpoint.hpp"
 #include "cairn/load.hpp"
 #include "cairn/mpi.hpp"
+#include "cairn/save.hpp"
 #include "formats/dcp/item_writer.hpp"
 #include "pickle/plain_object.hpp"
 
@@ -28,9 +30,9 @@ class Loader {
     const Catalog catalog = list_checkpoint(posix_file_system(), directory_).catalog;
     for (const Entry& entry : catalog.entries()) {
       if (entry.is_tensor)
-        add(catalog, catalog.tensors()[entry.index]);
+        add(catalog, catalog.tensors()[entry.index], cuts(catalog, entry));
       else
-        state_.add_object(catalog.name(entry), {});
+        state_.add_object(catalog.name(entry), {}, cuts(catalog, entry));
     }
     LoadOptions options;
     options.read_once = ReadOnce::on;
@@ -42,7 +44,12 @@ class Loader {
     }
   }
 
-  void write(const std::string& out) const {
+  void write(const std::string& out) {
+    if (layout_ == "saved") {
+      SaveOptions options;
+      options.sync = false;
+      Saver(comm_, posix_file_system()).save(state_, out + "/checkpoint", options);
+    }
     std::ofstream bytes(out + "/" + std::to_string(comm_.rank()) + ".bin", std::ios::binary);
     for (const auto& memory : memory_)
       bytes.write(reinterpret_cast<const char*>(memory.data()), static_cast<std::streamsize>(memory.size()));
@@ -57,7 +64,18 @@ class Loader {
   }
 
  private:
-  void add(const Catalog& catalog, const TensorInfo& tensor) {
+  // The steps of a path, of which the name is made.
+  static std::vector<NameCut> cuts(const Catalog& catalog, const Entry& entry) {
+    std::vector<NameCut> cuts;
+    for (const PathStep step : catalog.path(entry)) {
+      const std::size_t length = step.is_position ? std::to_string(step.value).size()
+                                                  : catalog.text(static_cast<StringId>(step.value)).size();
+      cuts.push_back({static_cast<std::uint32_t>(length), step.is_position});
+    }
+    return cuts;
+  }
+
+  void add(const Catalog& catalog, const TensorInfo& tensor, const std::vector<NameCut>& cuts) {
     const auto shape = catalog.shape(tensor);
     const std::vector<std::int64_t> sizes(shape.begin(), shape.end());
     const std::size_t dim = layout_ == "columns" && sizes.size() > 1 ? 1 : 0;
@@ -68,7 +86,7 @@ class Loader {
     auto& memory =
         memory_.emplace_back(static_cast<std::size_t>(element_count(local)) * element_size(tensor.dtype));
     state_.add_tensor(catalog.name(tensor), layout,
-                      TensorView::contiguous(tensor.dtype, local, memory.data()));
+                      TensorView::contiguous(tensor.dtype, local, memory.data()), cuts);
   }
 
   void load_everything() {

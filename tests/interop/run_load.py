@@ -4,7 +4,8 @@
     run_load.py --program LOAD_JOB --env ENV.SH --golden DIR [--only NAME …]
 
 Every golden directory, and a model and its optimizer under FSDP2 on 4 ranks of gloo, come as rows, columns and replicas: each rank's
-bytes are those that torch reads from the same directory, and each object is equal to torch's.
+bytes are those that torch reads from the same directory, and each object is equal to torch's. What FSDP2 saved, Cairn loads and saves again,
+and FSDP2 takes it up on yet another number of ranks.
 """
 import argparse
 import json
@@ -30,29 +31,50 @@ LAYOUTS = ("rows", "columns", "replicated", "all")
 FSDP_RANKS = 4
 
 
-def save_fsdp(rank, directory):
+def fsdp_job(rank, ranks, store, seed):
+    """-> (model, optimizer) under FSDP2 after two steps."""
     import torch.distributed as dist
-    from torch.distributed.checkpoint.state_dict import get_state_dict
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{directory}.store", rank=rank, world_size=FSDP_RANKS)
-    torch.manual_seed(7)
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=ranks)
+    torch.manual_seed(seed)
     layers = [torch.nn.Linear(50, 70), torch.nn.ReLU(), torch.nn.Linear(70, 9), torch.nn.LayerNorm(9)]
     model = torch.nn.Sequential(*layers)
-    mesh = init_device_mesh("cpu", (FSDP_RANKS,))
+    mesh = init_device_mesh("cpu", (ranks,))
     for layer in (layers[0], layers[2]):
         fully_shard(layer, mesh=mesh)
     fully_shard(model, mesh=mesh)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01 * seed)
     for _ in range(2):
         model(torch.randn(6, 50)).square().sum().backward()
         optimizer.step()
         optimizer.zero_grad()
-    weights, moments = get_state_dict(model, optimizer)
+    return model, optimizer
+
+
+def save_fsdp(rank, directory):
+    from torch.distributed.checkpoint.state_dict import get_state_dict
+
+    weights, moments = get_state_dict(*fsdp_job(rank, FSDP_RANKS, f"{directory}.store", 7))
     dcp.save({"model": weights, "optim": moments, "step": 2, f"loader.rank_{rank}": {"seen": 10 * rank}}, checkpoint_id=directory)
-    dist.destroy_process_group()
+    torch.distributed.destroy_process_group()
+
+
+def resume_fsdp(rank, ranks, directory, out):
+    """Another model and optimizer take up what is in the directory, as a training job does; rank 0 writes what they have then."""
+    from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict, set_state_dict
+
+    model, optimizer = fsdp_job(rank, ranks, f"{out}.store", 3)
+    weights, moments = get_state_dict(model, optimizer)
+    state = {"model": weights, "optim": moments, "step": 0}
+    dcp.load(state, checkpoint_id=directory)
+    set_state_dict(model, optimizer, model_state_dict=state["model"], optim_state_dict=state["optim"])
+    whole = get_state_dict(model, optimizer, options=StateDictOptions(full_state_dict=True, cpu_offload=True))
+    if rank == 0:
+        torch.save({"model": whole[0], "optim": whole[1], "step": state["step"]}, out)
+    torch.distributed.destroy_process_group()
 
 
 def by_torch(folder):
@@ -147,6 +169,19 @@ class Suite:
         for ranks in rank_counts:
             self.run(folder, ranks)
 
+    def run_fsdp_again(self, fsdp, scratch):
+        """What Cairn loads and saves again on 3 ranks is for FSDP2 what torch saved."""
+        out = pathlib.Path(scratch)
+        (out / "saved").mkdir()
+        subprocess.run([self.options.env, "mpirun", "-n", "3", self.options.program, fsdp, out, "saved"], check=True, timeout=300,
+                       stdin=subprocess.DEVNULL)
+        taken_up = {}
+        for directory in (fsdp, out / "saved" / "checkpoint"):
+            taken_up[directory.name] = out / f"{directory.name}.pth"
+            multiprocessing.start_processes(resume_fsdp, (2, str(directory), str(taken_up[directory.name])), nprocs=2, start_method="spawn")
+        expected, found = (torch.load(file) for file in taken_up.values())
+        self.check(found["step"] == 2 and equal(expected, found), "FSDP2 on 2 ranks takes up something else from what Cairn saved on 3")
+
     def run_torch_file(self, scratch):
         """Several objects, and such with tensors in them, which share storages with others."""
         base = torch.arange(40.0)
@@ -180,7 +215,9 @@ def main():
             before = suite.failures
             suite.run_case(folder, ROTATION if folder == fsdp else [ROTATION[i % len(ROTATION)]])
             print(f"{'ok' if suite.failures == before else 'FAILED':6} {folder.name}", flush=True)
-        suite.run_torch_file(scratch)
+        if not options.only:
+            suite.run_fsdp_again(fsdp, scratch)
+            suite.run_torch_file(scratch)
     print(f"{suite.failures} failures")
     return 1 if suite.failures else 0
 
