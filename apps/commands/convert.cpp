@@ -17,7 +17,8 @@ struct Wanted {
 
 void add_layout_options(Grammar& grammar, const char* ranks) {
   grammar.add()("ranks", word("N"), ranks)("dim", word("D")->default_value("0"),
-                                           "the dimension that tensors are cut along");
+                                           "the dimension that tensors are cut along")(
+      "layout", word("FILE"), "rules, one a line, that come first: GLOB replicated, GLOB shard(D)");
   add_output_options(grammar);
   add_name_options(grammar);
   add_file_options(grammar);
@@ -31,6 +32,7 @@ Wanted read_options(const Grammar& grammar, const Parsed& parsed) {
     wanted.options.ranks = number_option("--ranks", parsed.text("ranks"), 1, kMostRanks);
   }
   wanted.options.dim = static_cast<std::size_t>(number_option("--dim", parsed.text("dim"), 0, kMostDims - 1));
+  if (parsed.has("layout")) wanted.options.layout_file = parsed.text("layout");
   wanted.progress = progress_form(parsed.text("progress"));
   wanted.dry_run = is_dry_run(parsed);
   return wanted;

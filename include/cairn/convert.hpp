@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "cairn/checkpoint.hpp"
 
@@ -27,6 +28,10 @@ struct ConvertOptions : ConsolidateOptions {
   /// evenly over the ranks' files.
   int ranks = 1;
   std::size_t dim = 0;
+  /// A file of rules, read by rank 0, which say for tensors by their new names otherwise: one a line, a glob,
+  /// white space, then `replicated` (whole) or `shard(D)`. The last that matches decides; one that matches no
+  /// tensor is not_found, a line that is no rule corrupt. Empty: none.
+  std::string layout_file;
 };
 
 /// Local. What `destination` names: a torch file by its extension (.pth, .pt, .ckpt, .bin), else a DCP

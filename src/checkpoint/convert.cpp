@@ -22,6 +22,10 @@ void check_options(const ConvertOptions& options) {
 }
 
 void check_is_whole(const ConvertOptions& options) {
+  if (!options.layout_file.empty()) {
+    fail(ErrorKind::invalid_argument, "{}: a torch file is whole; rules for a layout are for a DCP directory",
+         escape_name(options.destination));
+  }
   if (options.ranks == 1 && options.dim == 0) return;
   fail(ErrorKind::invalid_argument, "{}: a torch file is whole; a layout for {} ranks is for a DCP directory",
        escape_name(options.destination), options.ranks);
@@ -62,7 +66,7 @@ struct Job {
 Job write_shards(Communicator& comm, ConvertOptions options, Sources sources) {
   on_all_ranks("checking the options", comm, [&] { check_is_for_shards(options); });
   options.destination = without_slashes(options.destination);
-  const ShardTarget shards{options.ranks, options.dim};
+  const ShardTarget shards{options.ranks, options.dim, options.layout_file};
   return {std::move(options), {sources, shards}};
 }
 

@@ -23,13 +23,6 @@ NameRules parse_rules(const NameOptions& options) {
   return rules;
 }
 
-NameMap read_map(FileSystem& files, const std::string& path) {
-  const auto file = files.open_read(path);
-  Bytes text(file->size());
-  file->read(0, text);
-  return NameMap::parse(as_text(text), path);
-}
-
 void check_file(FileSystem& files, const OutputRequest& request, std::span<const OutputRequest> all) {
   if (request.file.ends_with('/'))
     fail(ErrorKind::invalid_argument, "{}: the name of a file expected", escape_name(request.file));
@@ -44,6 +37,13 @@ void check_file(FileSystem& files, const OutputRequest& request, std::span<const
 }
 
 }  // namespace
+
+std::string read_text(FileSystem& files, const std::string& path) {
+  const auto file = files.open_read(path);
+  Bytes text(file->size());
+  file->read(0, text);
+  return std::string(as_text(text));
+}
 
 bool OutputRequest::keeps_all() const {
   return rules.keeps_names() && rules.select.empty() && rules.exclude.empty() && rules.casts.empty();
@@ -73,7 +73,8 @@ void complete_requests(FileSystem& files, const std::string& main_file,
   }
   for (OutputRequest& request : requests) {
     check_file(files, request, requests);
-    if (!request.map_file.empty()) request.rules.map = read_map(files, request.map_file);
+    if (!request.map_file.empty())
+      request.rules.map = NameMap::parse(read_text(files, request.map_file), request.map_file);
   }
 }
 

@@ -28,4 +28,7 @@ std::vector<OutputRequest> output_requests(const ConsolidateOptions& options);
 /// invalid_argument when two are one file or one is a map, and as NameMap::parse does.
 void complete_requests(FileSystem& files, const std::string& main_file, std::vector<OutputRequest>& requests);
 
+/// A file of rules, whole.
+std::string read_text(FileSystem& files, const std::string& path);
+
 }  // namespace cairn

@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "checkpoint/destination.hpp"
 #include "checkpoint/dry_run.hpp"
+#include "checkpoint/output_requests.hpp"
 #include "formats/dcp/item_writer.hpp"
 #include "formats/dcp/metadata_encoder.hpp"
 #include "formats/dcp/shards_layout.hpp"
@@ -19,6 +20,8 @@ namespace cairn {
 void ShardOutputs::choose(FileSystem& view, const std::string& source, std::vector<OutputRequest>& requests) {
   check_output_directory(view, source, options_.destination, options_.overwrite);
   complete_requests(view, options_.destination + "/.metadata", requests);
+  if (target_.layout_file.empty()) return;
+  layout_rules_ = LayoutRules::parse(read_text(view, target_.layout_file), target_.layout_file);
 }
 
 void ShardOutputs::plan_all(const std::vector<OutputRequest>& requests, CheckpointSource& source,
@@ -27,6 +30,7 @@ void ShardOutputs::plan_all(const std::vector<OutputRequest>& requests, Checkpoi
   chosen_ = apply_rules(source.catalog(), named, requests[0].rules, !options_.flat);
   warn_of_map(requests[0], chosen_.unused_map_names, report_.warnings);
   entries_ = keep_entries();
+  if (layout_rules_) require_use_of_rules();
   read_objects(source);
   const std::vector<RankState> by_rank = states();
   place_items(by_rank, plan_save(by_rank));
@@ -86,12 +90,25 @@ std::vector<RankState> ShardOutputs::states() const {
       continue;
     }
     const TensorInfo& tensor = catalog.tensors()[entry.index];
-    const TensorLayout::Shape shape(catalog.shape(tensor).begin(), catalog.shape(tensor).end());
-    const auto layout = target_.dim < shape.size() ? TensorLayout::sharded(shape, target_.dim, target_.ranks)
-                                                   : TensorLayout::replicated(shape, target_.ranks);
+    const TensorLayout layout = layout_of(tensor);
     for (RankState& state : states) state.add_tensor(catalog.name(entry), tensor.dtype, layout);
   }
   return states;
+}
+
+TensorLayout ShardOutputs::layout_of(const TensorInfo& tensor) const {
+  const Catalog& catalog = chosen_.catalog;
+  const auto sizes = catalog.shape(tensor);
+  const TensorLayout::Shape shape(sizes.begin(), sizes.end());
+  const auto dim = layout_rules_ ? layout_rules_->dim_of(catalog.name(tensor), target_.dim) : target_.dim;
+  if (!dim || *dim >= shape.size()) return TensorLayout::replicated(shape, target_.ranks);
+  return TensorLayout::sharded(shape, *dim, target_.ranks);
+}
+
+void ShardOutputs::require_use_of_rules() const {
+  std::vector<std::string_view> names;
+  for (const TensorInfo& tensor : chosen_.catalog.tensors()) names.push_back(chosen_.catalog.name(tensor));
+  layout_rules_->require_use(names);
 }
 
 // Places every item in its rank's file.

@@ -16,13 +16,15 @@
 #include "checkpoint/output_catalog.hpp"
 #include "checkpoint/run_outputs.hpp"
 #include "formats/dcp/directory_output.hpp"
+#include "plan/layout_rules.hpp"
 
 namespace cairn {
 
 /// For whom it is laid out.
 struct ShardTarget {
   int ranks = 1;
-  std::size_t dim = 0;  ///< along which tensors are cut; those without it are whole
+  std::size_t dim = 0;      ///< along which tensors are cut; those without it are whole
+  std::string layout_file;  ///< rules that come first (plan/layout_rules.hpp); empty: none
 };
 
 class ShardOutputs final : public RunOutputs {
@@ -54,6 +56,8 @@ class ShardOutputs final : public RunOutputs {
   std::vector<std::uint32_t> keep_entries();
   void read_objects(CheckpointSource& source);
   std::vector<RankState> states() const;
+  TensorLayout layout_of(const TensorInfo& tensor) const;
+  void require_use_of_rules() const;
   void place_items(const std::vector<RankState>& states, const GlobalSavePlan& plan);
   std::uint64_t check_room();  ///< what is free
   void make_catalog(const dcp::DirectoryOutput::Place& place);
@@ -72,6 +76,7 @@ class ShardOutputs final : public RunOutputs {
   ConsolidationPlan& plan_;
   ConsolidateReport& report_;
 
+  std::optional<LayoutRules> layout_rules_;
   OutputCatalog chosen_;
   std::vector<std::uint32_t> entries_;            // of it, that are written
   std::vector<torch_file::StatePickle> objects_;  // of it

@@ -110,6 +110,27 @@ class Convert(CliTest):
             self.assert_success(self.cairn("convert", target, self.folder / f"d{dim}.pth"))
             self.assertEqual(payload(self.folder / f"d{dim}.pth", "data/0"), numbered(0, 15))
 
+    def boxes(self, directory):
+        listed = json.loads(self.cairn("ls", "--json", "--shards", directory, "net.weight").stdout)
+        return [(chunk["offsets"], chunk["sizes"]) for chunk in listed["tensors"][0]["chunks"]]
+
+    def test_rules_say_which_tensors_are_cut_and_where(self):
+        rules = self.folder / "rules"
+        rules.write_text("# all by columns\n* shard(1)\n")
+        self.assert_success(self.cairn("reshard", self.dcp, self.out, "--ranks", 3, "--layout", rules))
+        self.assertEqual(self.boxes(self.out), [([0, column], [5, 1]) for column in range(3)])
+        rules.write_text("* shard(1)\n*.weight replicated\n")
+        self.assert_success(self.cairn("convert", self.out, self.folder / "whole", "--ranks", 3, "--layout", rules))
+        self.assertEqual(self.boxes(self.folder / "whole"), [([0, 0], [5, 3])])
+
+    def test_rules_that_are_none_or_without_use_are_named(self):
+        rules = self.folder / "rules"
+        for text, words in (("* rows\n", "line 1: 'rows': replicated or shard.D. expected"), ("b* shard(0)\n", "line 1: no tensor matches 'b.'")):
+            rules.write_text(text)
+            self.assert_fails(self.cairn("convert", self.dcp, self.out, "--layout", rules), 1, words)
+            self.assertFalse(self.out.exists())
+        self.assert_fails(self.cairn("convert", self.dcp, self.folder / "out.pth", "--layout", rules), 2, "rules for a layout")
+
     def test_fewer_rows_than_ranks_are_one_for_each_of_the_first(self):
         self.assert_success(self.cairn("reshard", self.dcp, self.out, "--ranks", 8))
         listed = json.loads(self.cairn("ls", "--json", "--shards", self.out, "net.weight").stdout)
@@ -207,7 +228,7 @@ class Convert(CliTest):
         for words in (("convert", self.dcp), ("convert", self.dcp, "o.safetensors"), ("convert", self.dcp, "o.h5"),
                       ("convert", self.dcp, self.out, "--to", "hdf5"), ("convert", self.dcp, "o.pth", "--ranks", 2),
                       ("convert", self.dcp, self.out, "--ranks", 0), ("reshard", self.dcp, self.out),
-                      ("reshard", self.dcp, self.out, "--ranks", "x"), ("convert", self.dcp, self.out, "--layout", "f"),
+                      ("reshard", self.dcp, self.out, "--ranks", "x"), ("convert", self.dcp, self.out, "--split", "a=b"),
                       ("convert", self.dcp, self.out, "--resume"), ("convert", self.dcp, self.out, "--dim", -1)):
             with self.subTest(words=words[2:]):
                 self.assert_fails(self.cairn(*words, cwd=self.folder), 2)
