@@ -13,7 +13,7 @@
 namespace cairn {
 
 struct RunTarget {
-  Sources sources = Sources::directories;
+  Sources sources = Sources::sharded;
   std::optional<ShardTarget> shards{};  ///< else torch files
   /// What is read, in place of options.source; it outlives the run, which takes the catalogue. Each rank's
   /// `files` have its own file of the site.

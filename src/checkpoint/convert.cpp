@@ -73,9 +73,9 @@ Job write_shards(Communicator& comm, ConvertOptions options, Sources sources) {
 Job convert_job(Communicator& comm, FileSystem& files, const ConvertOptions& options) {
   on_all_ranks("checking the options", comm, [&] { check_options(options); });
   if (agreed_target(comm, files, options) == ConvertTo::dcp)
-    return write_shards(comm, options, Sources::and_torch_files);
+    return write_shards(comm, options, Sources::all);
   on_all_ranks("checking the options", comm, [&] { check_is_whole(options); });
-  return {options, {Sources::and_torch_files, {}}};
+  return {options, {Sources::all, {}}};
 }
 
 Job reshard_job(Communicator& comm, const ConvertOptions& options) {
