@@ -112,6 +112,10 @@ struct ConsolidateOptions {
   int threads = 0;  ///< I/O threads of one rank; 0: cores of this rank's affinity, shared
                     ///< fairly with the ranks on the node, 1 to 8
   ObjectPolicy objects = ObjectPolicy::keep;
+  /// Of a Lightning folder: the names as they are stored (Fabric's form), not the Trainer's.
+  bool fabric = false;
+  /// `source` is an iteration of a training tree, or the tree's root: all components, each under its name.
+  bool whole_iteration = false;
   bool flat = false;  ///< flat names as keys; else the recorded nesting is rebuilt
   NameOptions names;  ///< of the main output
   bool ema = false;   ///< also model_ema_fp32.pth and model_ema_bf16.pth beside it, of what `net_ema.` names

@@ -20,6 +20,7 @@
 #include "checkpoint/planned_outputs.hpp"
 #include "checkpoint/process_memory.hpp"
 #include "checkpoint/resumption.hpp"
+#include "checkpoint/run_source.hpp"
 #include "checkpoint/run_watch.hpp"
 #include "checkpoint/shard_outputs.hpp"
 #include "checkpoint/source_access.hpp"
@@ -27,12 +28,7 @@
 #include "engine/storage_crc.hpp"
 #include "engine/transfer.hpp"
 #include "formats/dcp/bare_source.hpp"
-#include "formats/dcp/source.hpp"
-#include "formats/dcp/structure.hpp"
-#include "formats/safetensors/files.hpp"
-#include "formats/torch_file/source.hpp"
 #include "parallel/agree.hpp"
-#include "storage/read_pin.hpp"
 
 namespace cairn {
 namespace {
@@ -182,17 +178,17 @@ class Consolidation {
   // --- all ranks: where the source is, and who reads it ----------------------------------------------------
   void find_source_files() {
     if (target_.live != nullptr) return take_up_live();
-    const SourceSite site = find_source(comm_, watch_, options_.source, target_.sources);
+    const SourceSite site =
+        find_source(comm_, watch_, options_.source, target_.sources, options_.whole_iteration);
     plan_.source_kind = site.kind;
     plan_.directory = site.directory;
-    source_name_ = site.metadata.name;
     source_files_.assign(site.directory, {site.metadata});
-    source_files_.run("reading the metadata", [&] { read_metadata(); });
+    source_files_.run("reading the metadata", [&] { read_metadata(site); });
     watch_.enter(RunPhase::looking);
-    ShardSites sites =
-        find_shards(comm_, watch_, &metadata_.catalog,
-                    {site.directory, options_.write, options_.visibility_timeout_s,
-                     site.kind != SourceKind::dcp && site.kind != SourceKind::torch_file, options_.note});
+    ShardSearch search{site.directory, options_.write, options_.visibility_timeout_s};
+    search.follow_links = run_source_ && run_source_->follows_links();
+    search.note = options_.note;
+    ShardSites sites = find_shards(comm_, watch_, is_root() ? &run_source_->awaited() : nullptr, search);
     gather_ = sites.gather;
     source_files_.assign(site.directory, gather_ ? std::move(sites.files) : std::vector<GatheredFile>());
     for (const auto& note : {site.note, sites.note}) {
@@ -219,77 +215,38 @@ class Consolidation {
   }
 
   // --- coordinator: everything that can be refused is refused before a tensor byte is read ----------------
-  void read_metadata() {
-    FileSystem& files = source_files_.files();
-    const std::string metadata_file = plan_.directory + "/" + source_name_;
-    outputs_->choose(files, is_one_file() ? metadata_file : plan_.directory, requests_);
-    if (is_dcp()) {
-      if (options_.resume) metadata_digest_ = digest_file(files, metadata_file);
-      pin_ = ReadPin::take(files_, metadata_file);
-      metadata_ = dcp::decode_metadata_file(files, plan_.directory, faults_);
-    } else if (plan_.source_kind == SourceKind::torch_file) {
-      await_file(source_name_, files.open_read(metadata_file)->size());
-    } else {
-      for (const std::string& name : safetensors::list_files(files, safetensors_site()).names)
-        await_file(name, 0);
-    }
-  }
-
-  // It is read later, by whoever sees it: so much is known of it.
-  void await_file(const std::string& name, std::uint64_t bytes) {
-    Catalog& files = metadata_.catalog;
-    files.add_object(files.add_string(name), files.add_file(name), 0, bytes);
-  }
-
-  bool is_flat() const { return target_.shards.has_value(); }  // what is written
-  bool is_dcp() const { return plan_.source_kind == SourceKind::dcp; }
-  bool is_one_file() const {
-    return plan_.source_kind == SourceKind::torch_file ||
-           (plan_.source_kind == SourceKind::safetensors && !safetensors_site().has_index());
-  }
-  safetensors::Site safetensors_site() const {
-    return {plan_.directory, source_name_, plan_.source_kind == SourceKind::hf_dcp};
+  void read_metadata(const SourceSite& site) {
+    const bool drops_empty = target_.shards.has_value();
+    const SourceReading reading{drops_empty ? torch_file::EmptyDicts::drop : torch_file::EmptyDicts::keep,
+                                options_.fabric ? MergeRule::lightning_stored : MergeRule::lightning_trainer,
+                                !target_.keeps_companion, options_.resume};
+    run_source_.emplace(site, reading);
+    outputs_->choose(source_files_.files(), run_source_->place(), requests_);
+    run_source_->read_metadata(source_files_.files(), files_);
   }
 
   void open_source(FileSystem& files) {
-    if (target_.live != nullptr) {
-      metadata_.metadata_bytes = target_.live->metadata_bytes;
+    if (target_.live != nullptr)
       source_ = std::make_unique<dcp::BareSource>(files, plan_.directory, std::move(target_.live->catalog));
-      return;
-    }
-    if (plan_.source_kind == SourceKind::torch_file) return open_torch_file(files);
-    if (!is_dcp()) return open_safetensors(files);
-    dcp::check_structure(files, plan_.directory, metadata_.catalog, faults_);
-    faults_.throw_if_any(plan_.directory);
-    source_ = std::make_unique<dcp::DirectorySource>(files, plan_.directory, std::move(metadata_.catalog));
+    else
+      source_ = run_source_->open(files);
   }
 
-  void open_torch_file(FileSystem& files) {
-    using torch_file::EmptyDicts;
-    auto source = std::make_unique<torch_file::FileSource>(files, plan_.directory, source_name_,
-                                                           is_flat() ? EmptyDicts::drop : EmptyDicts::keep);
-    metadata_.metadata_bytes = source->pickle_bytes();
-    metadata_.notes = source->notes();
-    source_ = std::move(source);
-  }
-
-  void open_safetensors(FileSystem& files) {
-    auto contents = safetensors::read_contents(files, safetensors_site(), faults_);
-    faults_.throw_if_any(plan_.directory);
-    metadata_.metadata_bytes = contents.metadata_bytes;
-    metadata_.notes = std::move(contents.notes);
-    if (options_.resume) metadata_digest_ = digest(contents.catalog.encode());
-    source_ = std::make_unique<dcp::BareSource>(files, plan_.directory, std::move(contents.catalog));
+  std::uint64_t metadata_bytes() const {
+    return target_.live != nullptr ? target_.live->metadata_bytes : run_source_->metadata_bytes();
   }
 
   Bytes prepare() {
     if (gather_) check_gather();
     FileSystem& files = source_files_.files();
     open_source(files);
-    report_.warnings.insert(report_.warnings.end(), metadata_.notes.begin(), metadata_.notes.end());
-    outputs_->plan_all(requests_, *source_, metadata_.metadata_bytes);
+    if (run_source_) {
+      const auto& notes = run_source_->notes();
+      report_.warnings.insert(report_.warnings.end(), notes.begin(), notes.end());
+    }
+    outputs_->plan_all(requests_, *source_, metadata_bytes());
     planned_.emplace(plan_, source_->catalog());
-    outputs_->create(files, *planned_, metadata_digest_, machines_);
+    outputs_->create(files, *planned_, run_source_ ? run_source_->digest() : FileDigest(), machines_);
     return comm_.size() > 1 && !gather_ ? plan_.encode(source_->encode()) : Bytes();
   }
 
@@ -300,20 +257,15 @@ class Consolidation {
     if (!is_root()) {
       std::span<const std::byte> source;
       plan_ = ConsolidationPlan::decode(message, source);
-      source_ = decoded_source(source);
+      if (target_.live != nullptr)
+        source_ = std::make_unique<dcp::BareSource>(source_files_.files(), plan_.directory,
+                                                    Catalog::decode(source));
+      else
+        source_ = decode_source(files_, plan_.source_kind, plan_.directory, source);
       planned_.emplace(plan_, source_->catalog());
     }
     fit_threads(kBufferBytesPerThread + planned_->writer_bytes());
     if (!plan_.is_complete && !dry_) planned_->open(files_, options_.visibility_timeout_s, options_.sync);
-  }
-
-  std::unique_ptr<CheckpointSource> decoded_source(std::span<const std::byte> encoded) {
-    if (target_.live == nullptr && plan_.source_kind == SourceKind::torch_file)
-      return std::make_unique<torch_file::FileSource>(files_, plan_.directory, encoded);
-    if (target_.live == nullptr && is_dcp())
-      return std::make_unique<dcp::DirectorySource>(files_, plan_.directory, Catalog::decode(encoded));
-    FileSystem& files = target_.live != nullptr ? source_files_.files() : files_;
-    return std::make_unique<dcp::BareSource>(files, plan_.directory, Catalog::decode(encoded));
   }
 
   ByteRange owned_windows() const { return planned_->owned_windows(comm_.rank(), writing_ranks()); }
@@ -463,13 +415,9 @@ class Consolidation {
 
   // the coordinator's
   std::vector<std::string> machines_;
-  FileDigest metadata_digest_;
-  FaultList faults_;
-  dcp::DecodedMetadata metadata_;
-  ReadPin pin_;  // of a directory
+  std::optional<RunSource> run_source_;  // but for a live state
   std::vector<OutputRequest> requests_;
   ConsolidateReport report_;
-  std::string source_name_;  // of the file that is read first
   std::unique_ptr<RunOutputs> outputs_;
   std::optional<DryRunReport> dry_;  // on all ranks: nothing is to be made
 };

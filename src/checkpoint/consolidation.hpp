@@ -15,6 +15,8 @@ namespace cairn {
 struct RunTarget {
   Sources sources = Sources::sharded;
   std::optional<ShardTarget> shards{};  ///< else torch files
+  /// The torch file that belongs to a directory is none of the source.
+  bool keeps_companion = false;
   /// What is read, in place of options.source; it outlives the run, which takes the catalogue. Each rank's
   /// `files` have its own file of the site.
   LiveSite* live = nullptr;

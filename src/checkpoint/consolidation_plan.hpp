@@ -35,7 +35,7 @@ struct ShardPlan {
   std::vector<torch_file::StatePickle> objects;
 };
 
-enum class SourceKind : std::uint8_t { dcp, torch_file, safetensors, hf_dcp };
+enum class SourceKind : std::uint8_t { dcp, torch_file, safetensors, hf_dcp, merged };
 
 struct ConsolidationPlan {
   SourceKind source_kind = SourceKind::dcp;

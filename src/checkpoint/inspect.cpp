@@ -3,7 +3,9 @@
 
 #include "cairn/checkpoint.hpp"
 #include "formats/dcp/source.hpp"
+#include "formats/layout/companions.hpp"
 #include "formats/layouts.hpp"
+#include "formats/merged/merge_rules.hpp"
 #include "formats/torch_file/source.hpp"
 
 namespace cairn {
@@ -22,6 +24,16 @@ Listing list_safetensors(FileSystem& files, const Located& located) {
   return {located.format, std::move(contents.catalog), std::move(contents.notes)};
 }
 
+// Names as consolidate gives them.
+void merge_companion(FileSystem& files, const Located& located, Listing& listing) {
+  const torch_file::FileSource file(files, located.path, located.companion, torch_file::EmptyDicts::drop);
+  const auto rule =
+      located.companion == layout::kMegatronFile ? MergeRule::megatron : MergeRule::lightning_trainer;
+  auto parts = merge_parts(listing.catalog, file.catalog(), rule);
+  listing.catalog = std::move(parts.made.catalog);
+  listing.notes.insert(listing.notes.end(), parts.notes.begin(), parts.notes.end());
+}
+
 }  // namespace
 
 Listing list_checkpoint(FileSystem& files, const std::string& path) {
@@ -32,6 +44,7 @@ Listing list_checkpoint(FileSystem& files, const std::string& path) {
   auto metadata = dcp::decode_metadata_file(files, located.path, faults);
   faults.throw_if_any(located.path);
   Listing listing{std::move(located.format), std::move(metadata.catalog), std::move(metadata.notes)};
+  if (!located.companion.empty()) merge_companion(files, located, listing);
   if (!located.note.empty()) listing.notes.insert(listing.notes.begin(), std::move(located.note));
   return listing;
 }

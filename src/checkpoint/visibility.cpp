@@ -7,6 +7,7 @@
 #include "base/byte_reader.hpp"
 #include "base/byte_writer.hpp"
 #include "base/fail.hpp"
+#include "formats/dcp/rank_metadata.hpp"
 #include "formats/layouts.hpp"
 #include "parallel/agree.hpp"
 
@@ -24,6 +25,8 @@ Bytes encode(const SourceSite& site) {
   out.counted_text(site.metadata.name);
   out.write<std::int32_t>(site.metadata.owner);
   out.write(site.metadata.bytes);
+  out.counted_text(site.companion);
+  for (const std::string& component : site.components) out.counted_text(component);
   return out.take();
 }
 
@@ -47,6 +50,8 @@ SourceSite decode_site(const Bytes& bytes) {
   site.note = std::string(in.counted_text());
   site.metadata = {std::string(in.counted_text()), in.read<std::int32_t>(), 0};
   site.metadata.bytes = in.read<std::uint64_t>();
+  site.companion = std::string(in.counted_text());
+  while (!in.at_end()) site.components.emplace_back(in.counted_text());
   return site;
 }
 
@@ -58,10 +63,18 @@ Error decode_error(const Bytes& bytes) {
   return {kind, std::move(message), std::string(in.counted_text())};
 }
 
+SourceSite directory_site(FileSystem& files, const Located& located) {
+  const auto kind = located.companion.empty() ? SourceKind::dcp : SourceKind::merged;
+  std::string name;
+  if (!located.components.empty()) name = located.components.front() + "/";
+  name += dcp::first_metadata_name(files, located.path + "/" + name);
+  return {kind, located.path, located.note, {name, 0, 0}, located.companion, located.components};
+}
+
 SourceSite source_site(FileSystem& files, const Located& located) {
   switch (located.kind) {
     case Located::Kind::dcp:
-      return {SourceKind::dcp, located.path, located.note, {".metadata", 0, 0}};
+      return directory_site(files, located);
     case Located::Kind::torch_file: {
       const auto [directory, name] = place_of(located.path);
       return {SourceKind::torch_file, directory, located.note, {name, 0, 0}};
@@ -74,9 +87,10 @@ SourceSite source_site(FileSystem& files, const Located& located) {
   }
 }
 
-Bytes look_for_source(FileSystem& files, const std::string& path, int rank, Sources sources) {
+Bytes look_for_source(FileSystem& files, const std::string& path, int rank, Sources sources,
+                      bool whole_iteration) {
   try {
-    const auto located = locate_checkpoint(files, path);
+    const auto located = whole_iteration ? locate_iteration(files, path) : locate_checkpoint(files, path);
     if (sources == Sources::directories) require_directory(located);
     if (sources == Sources::sharded) refuse_torch_file(located);
     SourceSite site = source_site(files, located);
@@ -93,10 +107,11 @@ Bytes look_for_source(FileSystem& files, const std::string& path, int rank, Sour
 
 }  // namespace
 
-SourceSite find_source(Communicator& comm, RunWatch& watch, const std::string& path, Sources sources) {
+SourceSite find_source(Communicator& comm, RunWatch& watch, const std::string& path, Sources sources,
+                       bool whole_iteration) {
   Bytes mine;
   const auto look = [&](int rank) {
-    watch.work([&] { mine = look_for_source(watch.files(), path, rank, sources); });
+    watch.work([&] { mine = look_for_source(watch.files(), path, rank, sources, whole_iteration); });
   };
   Bytes found = on_root("locating the checkpoint", comm, 0, [&] {
     look(0);

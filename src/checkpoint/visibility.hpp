@@ -22,9 +22,11 @@ namespace cairn {
 /// or the first of Hugging Face's shards.
 struct SourceSite {
   SourceKind kind = SourceKind::dcp;
-  std::string directory;  ///< that its files lie in
-  std::string note;       ///< see Located::note
-  GatheredFile metadata;  ///< owned by rank 0 where it sees it, else by the lowest rank that does
+  std::string directory;    ///< that its files lie in
+  std::string note;         ///< see Located::note
+  GatheredFile metadata;    ///< owned by rank 0 where it sees it, else by the lowest rank that does
+  std::string companion{};  ///< see Located
+  std::vector<std::string> components{};  ///< see Located
 };
 
 /// What may be read.
@@ -36,7 +38,8 @@ enum class Sources : std::uint8_t {
 
 /// As locate_checkpoint; what may not be read throws unsupported. The other ranks
 /// look only when rank 0 finds none; when nobody does, rank 0's error is thrown.
-SourceSite find_source(Communicator& comm, RunWatch& watch, const std::string& path, Sources sources);
+SourceSite find_source(Communicator& comm, RunWatch& watch, const std::string& path, Sources sources,
+                       bool whole_iteration = false);
 
 /// What is to be found, and how.
 struct ShardSearch {

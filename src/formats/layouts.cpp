@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/fail.hpp"
+#include "formats/layout/companions.hpp"
 #include "formats/layout/file_kind.hpp"
 #include "formats/layout/folder.hpp"
 #include "formats/layout/parents.hpp"
@@ -80,12 +81,15 @@ std::optional<Located> safetensors_in(FileSystem& files, const Folder& folder) {
 // The directory itself, or a refusal.
 Located bare_directory(FileSystem& files, const std::string& path, std::string format, std::string note) {
   const Folder folder(files, path);
-  if (!folder.has_file(".metadata")) {
+  if (!layout::has_metadata(folder)) {
     layout::refuse_other_sharded(folder);
     refuse_directory(folder, {});
   }
-  layout::refuse_more_than_dcp(folder);
-  return {Located::Kind::dcp, path, std::move(format), std::move(note)};
+  layout::refuse_look_alikes(folder);
+  auto companion = layout::companion_of(folder);
+  if (companion && format == "dcp") format = companion->format;
+  return {Located::Kind::dcp, path, std::move(format), std::move(note),
+          companion ? std::move(companion->name) : std::string()};
 }
 
 std::string passed_over(const Found& found) {
@@ -110,7 +114,7 @@ std::vector<std::string> components_in(FileSystem& files, const Folder& folder) 
   for (const auto& name : folder.names()) {
     if (!folder.has_directory(name)) continue;
     const Folder part(files, folder.at(name));
-    if (part.has_file(".metadata"))
+    if (layout::has_metadata(part))
       paths.push_back(part.path());
     else
       layout::refuse_other_sharded(part);
@@ -172,7 +176,7 @@ safetensors::Site site_of(FileSystem& files, const Located& located) {
 Located locate_checkpoint(FileSystem& files, const std::string& path) {
   if (type_of(files, path) == FileType::regular) return single_file(files, path);
   const Folder folder(files, path);
-  if (folder.has_file(".metadata")) return bare_directory(files, path, "dcp", {});
+  if (layout::has_metadata(folder)) return bare_directory(files, path, "dcp", {});
   if (const auto parent = layout::known_parent(files, folder)) {
     return bare_directory(
         files, parent->model, parent->format,
@@ -184,10 +188,30 @@ Located locate_checkpoint(FileSystem& files, const std::string& path) {
   return locate_below(files, folder);
 }
 
+Located locate_iteration(FileSystem& files, const std::string& path) {
+  const Folder folder(files, path);
+  const auto parent = layout::known_parent(files, folder);
+  if (!parent || parent->components.empty()) {
+    fail(ErrorKind::not_found, "{} is no iteration of a training tree, and no tree with one", path);
+  }
+  Located whole{Located::Kind::dcp, parent->components, parent->format, {}, {}};
+  if (parent->components != path)
+    whole.note = fmt::format("{} is {}; all of {} is taken", path, parent->what, parent->components);
+  const Folder iteration(files, parent->components);
+  for (const std::string& component : components_in(files, iteration)) {
+    if (!bare_directory(files, component, "dcp", {}).companion.empty()) {
+      fail(ErrorKind::unsupported, "{} holds more than its shards, and cannot be a part of a whole iteration",
+           component);
+    }
+    whole.components.push_back(place_of(component).name);
+  }
+  return whole;
+}
+
 std::vector<Located> locate_for_verify(FileSystem& files, const std::string& path) {
   if (type_of(files, path) == FileType::regular) return {single_file(files, path)};
   const Folder folder(files, path);
-  if (folder.has_file(".metadata")) return {bare_directory(files, path, "dcp", {})};
+  if (layout::has_metadata(folder)) return {bare_directory(files, path, "dcp", {})};
   if (const auto parent = layout::known_parent(files, folder)) {
     if (parent->components.empty()) return {locate_checkpoint(files, path)};
     bare_directory(files, parent->model, {}, {});  // the others do without one, the whole does not

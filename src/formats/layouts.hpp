@@ -19,9 +19,12 @@ struct Located {
     hf_dcp,       ///< shards of boxes, as HuggingFaceStorageWriter writes them
   } kind;
   std::string path;  ///< the directory; or the torch file, the safetensors file, the index
-  std::string
-      format;  ///< what the given path is: "dcp", "torch", "safetensors", "hf_dcp", "tree", "accelerate"
+  /// What the given path is: "dcp", "lightning", "megatron", "torch", "safetensors", "hf_dcp", "tree",
+  /// "accelerate".
+  std::string format;
   std::string note;  ///< a sentence for stderr when another path than the given one was taken; else empty
+  std::string companion{};  ///< of a directory: the torch file that belongs to it (layout/companions.hpp)
+  std::vector<std::string> components{};  ///< by locate_iteration(): directories in it
 };
 
 /// A file as a name in the directory that it lies in.
@@ -41,10 +44,14 @@ FilePlace place_of(const std::string& file);
 ///   file; Hugging Face's DCP format: the directory of its shards.
 /// Throws not_found when nothing is there, when a tree's pointer is stale or broken, and when there are
 /// several to choose from (the sentence lists them); unsupported with a sentence that says what it is for
-/// kinds that are recognised and not read, at `path` or at the place taken: Lightning and Megatron folders,
-/// per-rank metadata, several safetensors files without an index, HDF5 files, torch files before 1.6,
-/// ByteCheckpoint, torch_checkpointing, DeepSpeed, shards whose .metadata is lost.
+/// kinds that are recognised and not read, at `path` or at the place taken: several safetensors files without
+/// an index, HDF5 files, torch files before 1.6, ByteCheckpoint, torch_checkpointing, DeepSpeed, shards whose
+/// .metadata is lost.
 Located locate_checkpoint(FileSystem& files, const std::string& path);
+
+/// All components of an iteration as one: `path` is the iteration, or a training tree's root, of which the
+/// pointer names it. Throws not_found when it is neither, unsupported when one is more than a DCP directory.
+Located locate_iteration(FileSystem& files, const std::string& path);
 
 /// Throws unsupported for anything but a DCP directory.
 void require_directory(const Located& located);

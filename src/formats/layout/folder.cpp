@@ -45,4 +45,8 @@ std::string Folder::head(std::string_view name, std::size_t limit) const {
   return has_file(name) ? head_of_file(files_, at(name), limit) : std::string();
 }
 
+bool has_metadata(const Folder& folder) {
+  return folder.has_file(".metadata") || folder.has_file("__0.metadata");
+}
+
 }  // namespace cairn::layout

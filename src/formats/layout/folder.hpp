@@ -44,4 +44,8 @@ class Folder {
   std::vector<std::string> names_;  // sorted
 };
 
+/// Whether it is a DCP directory by what lies in it: `.metadata`, or `__0.metadata`, the first of one file a
+/// rank.
+bool has_metadata(const Folder& folder);
+
 }  // namespace cairn::layout

@@ -119,7 +119,7 @@ class Search {
   }
 
   void visit(const Folder& folder, int levels) {
-    if (folder.has_file(".metadata")) {
+    if (has_metadata(folder)) {
       found_.directories.push_back(folder.path());
     } else if (!folder.first([](std::string_view name) { return name.ends_with(".distcp"); }).empty()) {
       if (found_.unfinished.empty()) found_.unfinished = folder.path();

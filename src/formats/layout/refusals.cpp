@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/fail.hpp"
+#include "formats/layout/companions.hpp"
 #include "formats/layout/file_kind.hpp"
 
 namespace cairn::layout {
@@ -17,13 +18,6 @@ bool is_number(std::string_view text) {
 }
 
 bool is_shard(std::string_view name) { return name.ends_with(".distcp"); }
-
-// "__3.metadata"
-bool is_per_rank_metadata(std::string_view name) {
-  constexpr std::string_view prefix = "__", suffix = ".metadata";
-  return name.starts_with(prefix) && name.ends_with(suffix) && name.size() > prefix.size() + suffix.size() &&
-         is_number(name.substr(2, name.size() - prefix.size() - suffix.size()));
-}
 
 // "model_0.pt"
 bool is_item_of_rank(std::string_view name) {
@@ -38,10 +32,6 @@ bool is_torch_name(std::string_view name) {
 
 bool is_deepspeed_name(std::string_view name) {
   return name.find("zero_pp_rank_") != name.npos || name.starts_with("global_step");
-}
-
-bool is_megatron_json(const Folder& folder) {
-  return folder.head("metadata.json", 64 << 10).find("\"sharded_backend\"") != std::string::npos;
 }
 
 void refuse_lost_metadata(const Folder& folder) {
@@ -61,12 +51,6 @@ void refuse_lost_metadata(const Folder& folder) {
 
 void refuse_other_kinds(const Folder& folder) {
   const auto& path = folder.path();
-  if (const auto name = folder.first(is_per_rank_metadata); !name.empty()) {
-    fail(kUnsupported,
-         "{} was saved with one metadata file a rank ({}, …; use_collectives=False): Cairn reads DCP "
-         "directories with one .metadata only",
-         path, name);
-  }
   if (folder.has_file("metadata.pkl") && !folder.first(is_item_of_rank).empty()) {
     fail(kUnsupported,
          "{} is a torch_checkpointing directory (metadata.pkl beside one .pt file an item and rank); Cairn "
@@ -76,31 +60,20 @@ void refuse_other_kinds(const Folder& folder) {
   if (const auto name = folder.first(is_deepspeed_name); !name.empty()) {
     fail(kUnsupported, "{} is a DeepSpeed checkpoint ({}, …); Cairn does not read this kind", path, name);
   }
-  if (folder.has_file("common.pt") && is_megatron_json(folder)) {
+  if (is_megatron(folder)) {
+    companion_of(folder);  // names another backend
     fail(kUnsupported, "{} is a Megatron checkpoint without a .metadata; Cairn does not read this kind",
          path);
   }
-  if (folder.has_file("meta.pt") && folder.count(is_torch_name) == 1) {
+  if (folder.has_file(kLightningFile) && folder.count(is_torch_name) == 1) {
     fail(kUnsupported, "{} has the meta.pt of a Lightning sharded checkpoint, but no .metadata", path);
   }
 }
 
 }  // namespace
 
-void refuse_more_than_dcp(const Folder& folder) {
+void refuse_look_alikes(const Folder& folder) {
   const auto& path = folder.path();
-  if (folder.has_file("meta.pt")) {
-    fail(kUnsupported,
-         "{} is a Lightning sharded checkpoint: what is in its meta.pt (epoch, loops, callbacks, …) would be "
-         "lost if it were read as a bare DCP directory; Cairn does not read this kind",
-         path);
-  }
-  if (folder.has_file("common.pt") || is_megatron_json(folder)) {
-    fail(kUnsupported,
-         "{} is a Megatron torch_dist checkpoint: what is in its common.pt would be lost if it were read as "
-         "a bare DCP directory; Cairn does not read this kind",
-         path);
-  }
   // The class of the pickled object is the first thing named in it.
   if (folder.head(".metadata", 512).find("bytecheckpoint") != std::string::npos) {
     fail(kUnsupported,

@@ -9,9 +9,8 @@
 
 namespace cairn::layout {
 
-/// A directory that holds a .metadata and is more, or something else, than a DCP directory: Lightning,
-/// Megatron, ByteCheckpoint.
-void refuse_more_than_dcp(const Folder& folder);
+/// A directory that holds a .metadata and is no DCP directory: ByteCheckpoint.
+void refuse_look_alikes(const Folder& folder);
 
 /// A directory without .metadata that holds shards: per-rank metadata, torch_checkpointing, DeepSpeed,
 /// Megatron, Lightning, and a DCP directory whose .metadata is lost or was never finished.

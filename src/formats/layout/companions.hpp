@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Torch files that belong to a DCP directory: what the program saved beside the shards. Local.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "formats/layout/folder.hpp"
+
+namespace cairn::layout {
+
+inline constexpr std::string_view kLightningFile = "meta.pt", kMegatronFile = "common.pt",
+                                  kMegatronJson = "metadata.json";
+
+struct Companion {
+  std::string name;    ///< of the file
+  std::string format;  ///< "lightning", "megatron"
+};
+
+/// Of a directory that holds a .metadata: Lightning's (meta.pt), Megatron's torch_dist (common.pt,
+/// metadata.json). Throws unsupported for a Megatron backend that is not torch_dist, not_found when
+/// Megatron's common.pt is missing.
+std::optional<Companion> companion_of(const Folder& folder);
+
+/// Whether the metadata.json of a Megatron checkpoint is there.
+bool is_megatron(const Folder& folder);
+
+}  // namespace cairn::layout
