@@ -21,6 +21,7 @@
 #include "checkpoint/process_memory.hpp"
 #include "checkpoint/resumption.hpp"
 #include "checkpoint/run_watch.hpp"
+#include "checkpoint/safetensors_outputs.hpp"
 #include "checkpoint/shard_outputs.hpp"
 #include "checkpoint/source_access.hpp"
 #include "checkpoint/visibility.hpp"
@@ -29,6 +30,7 @@
 #include "formats/dcp/bare_source.hpp"
 #include "formats/dcp/source.hpp"
 #include "formats/dcp/structure.hpp"
+#include "formats/safetensors/files.hpp"
 #include "formats/torch_file/source.hpp"
 #include "parallel/agree.hpp"
 #include "storage/read_pin.hpp"
@@ -58,6 +60,8 @@ class Consolidation {
         source_files_(comm, watch_, target.live != nullptr ? options.max_memory / 2 : options.max_memory) {
     if (target.shards)
       outputs_ = std::make_unique<ShardOutputs>(files_, options, *target.shards, plan_, report_);
+    else if (target.safetensors)
+      outputs_ = std::make_unique<SafetensorsOutputs>(files_, options, *target.safetensors, plan_, report_);
     else
       outputs_ = std::make_unique<OutputFiles>(files_, options, plan_, report_);
   }
@@ -190,7 +194,8 @@ class Consolidation {
     watch_.enter(RunPhase::looking);
     ShardSites sites =
         find_shards(comm_, watch_, &metadata_.catalog,
-                    {site.directory, options_.write, options_.visibility_timeout_s, options_.note});
+                    {site.directory, options_.write, options_.visibility_timeout_s,
+                     site.kind != SourceKind::dcp && site.kind != SourceKind::torch_file, options_.note});
     gather_ = sites.gather;
     source_files_.assign(site.directory, gather_ ? std::move(sites.files) : std::vector<GatheredFile>());
     for (const auto& note : {site.note, sites.note}) {
@@ -220,19 +225,34 @@ class Consolidation {
   void read_metadata() {
     FileSystem& files = source_files_.files();
     const std::string metadata_file = plan_.directory + "/" + source_name_;
-    outputs_->choose(files, is_directory() ? plan_.directory : metadata_file, requests_);
-    if (options_.resume) metadata_digest_ = digest_file(files, metadata_file);
-    if (is_directory()) {
+    outputs_->choose(files, is_one_file() ? metadata_file : plan_.directory, requests_);
+    if (is_dcp()) {
+      if (options_.resume) metadata_digest_ = digest_file(files, metadata_file);
       pin_ = ReadPin::take(files_, metadata_file);
       metadata_ = dcp::decode_metadata_file(files, plan_.directory, faults_);
-    } else {  // read later, by whoever sees it: so much is known of it
-      Catalog& only_file = metadata_.catalog;
-      only_file.add_object(only_file.add_string(source_name_), only_file.add_file(source_name_), 0,
-                           files.open_read(metadata_file)->size());
+    } else if (plan_.source_kind == SourceKind::torch_file) {
+      await_file(source_name_, files.open_read(metadata_file)->size());
+    } else {
+      for (const std::string& name : safetensors::list_files(files, safetensors_site()).names)
+        await_file(name, 0);
     }
   }
 
-  bool is_directory() const { return plan_.source_kind == SourceKind::dcp; }
+  // It is read later, by whoever sees it: so much is known of it.
+  void await_file(const std::string& name, std::uint64_t bytes) {
+    Catalog& files = metadata_.catalog;
+    files.add_object(files.add_string(name), files.add_file(name), 0, bytes);
+  }
+
+  bool is_flat() const { return target_.shards || target_.safetensors; }  // what is written
+  bool is_dcp() const { return plan_.source_kind == SourceKind::dcp; }
+  bool is_one_file() const {
+    return plan_.source_kind == SourceKind::torch_file ||
+           (plan_.source_kind == SourceKind::safetensors && !safetensors_site().has_index());
+  }
+  safetensors::Site safetensors_site() const {
+    return {plan_.directory, source_name_, plan_.source_kind == SourceKind::hf_dcp};
+  }
 
   void open_source(FileSystem& files) {
     if (target_.live != nullptr) {
@@ -240,18 +260,29 @@ class Consolidation {
       source_ = std::make_unique<dcp::BareSource>(files, plan_.directory, std::move(target_.live->catalog));
       return;
     }
-    if (!is_directory()) {
-      using torch_file::EmptyDicts;
-      auto source = std::make_unique<torch_file::FileSource>(
-          files, plan_.directory, source_name_, target_.shards ? EmptyDicts::drop : EmptyDicts::keep);
-      metadata_.metadata_bytes = source->pickle_bytes();
-      metadata_.notes = source->notes();
-      source_ = std::move(source);
-      return;
-    }
+    if (plan_.source_kind == SourceKind::torch_file) return open_torch_file(files);
+    if (!is_dcp()) return open_safetensors(files);
     dcp::check_structure(files, plan_.directory, metadata_.catalog, faults_);
     faults_.throw_if_any(plan_.directory);
     source_ = std::make_unique<dcp::DirectorySource>(files, plan_.directory, std::move(metadata_.catalog));
+  }
+
+  void open_torch_file(FileSystem& files) {
+    using torch_file::EmptyDicts;
+    auto source = std::make_unique<torch_file::FileSource>(files, plan_.directory, source_name_,
+                                                           is_flat() ? EmptyDicts::drop : EmptyDicts::keep);
+    metadata_.metadata_bytes = source->pickle_bytes();
+    metadata_.notes = source->notes();
+    source_ = std::move(source);
+  }
+
+  void open_safetensors(FileSystem& files) {
+    auto contents = safetensors::read_contents(files, safetensors_site(), faults_);
+    faults_.throw_if_any(plan_.directory);
+    metadata_.metadata_bytes = contents.metadata_bytes;
+    metadata_.notes = std::move(contents.notes);
+    if (options_.resume) metadata_digest_ = digest(contents.catalog.encode());
+    source_ = std::make_unique<dcp::BareSource>(files, plan_.directory, std::move(contents.catalog));
   }
 
   Bytes prepare() {
@@ -272,17 +303,20 @@ class Consolidation {
     if (!is_root()) {
       std::span<const std::byte> source;
       plan_ = ConsolidationPlan::decode(message, source);
-      if (target_.live != nullptr)
-        source_ = std::make_unique<dcp::BareSource>(source_files_.files(), plan_.directory,
-                                                    Catalog::decode(source));
-      else if (is_directory())
-        source_ = std::make_unique<dcp::DirectorySource>(files_, plan_.directory, Catalog::decode(source));
-      else
-        source_ = std::make_unique<torch_file::FileSource>(files_, plan_.directory, source);
+      source_ = decoded_source(source);
       planned_.emplace(plan_, source_->catalog());
     }
     fit_threads(kBufferBytesPerThread + planned_->writer_bytes());
     if (!plan_.is_complete && !dry_) planned_->open(files_, options_.visibility_timeout_s, options_.sync);
+  }
+
+  std::unique_ptr<CheckpointSource> decoded_source(std::span<const std::byte> encoded) {
+    if (target_.live == nullptr && plan_.source_kind == SourceKind::torch_file)
+      return std::make_unique<torch_file::FileSource>(files_, plan_.directory, encoded);
+    if (target_.live == nullptr && is_dcp())
+      return std::make_unique<dcp::DirectorySource>(files_, plan_.directory, Catalog::decode(encoded));
+    FileSystem& files = target_.live != nullptr ? source_files_.files() : files_;
+    return std::make_unique<dcp::BareSource>(files, plan_.directory, Catalog::decode(encoded));
   }
 
   ByteRange owned_windows() const { return planned_->owned_windows(comm_.rank(), writing_ranks()); }

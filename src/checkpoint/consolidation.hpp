@@ -7,14 +7,16 @@
 
 #include "cairn/checkpoint.hpp"
 #include "checkpoint/live_site.hpp"
+#include "checkpoint/safetensors_outputs.hpp"
 #include "checkpoint/shard_outputs.hpp"
 #include "checkpoint/visibility.hpp"
 
 namespace cairn {
 
 struct RunTarget {
-  Sources sources = Sources::directories;
-  std::optional<ShardTarget> shards{};  ///< else torch files
+  Sources sources = Sources::sharded;
+  std::optional<ShardTarget> shards{};             ///< else
+  std::optional<SafetensorsTarget> safetensors{};  ///< else torch files
   /// What is read, in place of options.source; it outlives the run, which takes the catalogue. Each rank's
   /// `files` have its own file of the site.
   LiveSite* live = nullptr;

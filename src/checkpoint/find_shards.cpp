@@ -49,7 +49,8 @@ struct Seen {
   std::int64_t modified_ns = 0;
 };
 
-Seen file_seen(FileSystem& files, const std::string& directory, const std::string& name) {
+Seen file_seen(FileSystem& files, const ShardSearch& search, const std::string& name) {
+  const std::string& directory = search.directory;
   const std::string path = directory + "/" + name;
   const auto status = files.status(path);
   if (!status) return {};
@@ -57,19 +58,19 @@ Seen file_seen(FileSystem& files, const std::string& directory, const std::strin
     fail_corrupt("{}: the shard is no regular file", escape_name(path));
   }
   const std::string root = files.resolve(directory);
-  if (!files.resolve(path).starts_with(root.ends_with('/') ? root : root + "/")) {
+  if (!search.follow_links && !files.resolve(path).starts_with(root.ends_with('/') ? root : root + "/")) {
     fail_corrupt("{}: the shard is a link that leaves the directory", escape_name(path));
   }
   return {status->size, status->modified_ns};
 }
 
-Bytes look(FileSystem& files, const std::string& directory, const std::vector<std::string>& names) {
-  const auto there = entries_of(files, directory);  // sorted
+Bytes look(FileSystem& files, const ShardSearch& search, const std::vector<std::string>& names) {
+  const auto there = entries_of(files, search.directory);  // sorted
   ByteWriter out;
   out.counted_text(host_name());
   for (const auto& name : names) {
     const std::string first = name.substr(0, name.find('/'));
-    const Seen seen = std::ranges::binary_search(there, first) ? file_seen(files, directory, name) : Seen();
+    const Seen seen = std::ranges::binary_search(there, first) ? file_seen(files, search, name) : Seen();
     out.write(seen.bytes);
     out.write(seen.modified_ns);
   }
@@ -303,8 +304,7 @@ ShardSites find_shards(Communicator& comm, RunWatch& watch, const Catalog* catal
   bool is_noted = false;
   for (auto pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
     Bytes mine;
-    on_all_ranks(step, comm,
-                 [&] { watch.work([&] { mine = look(watch.files(), search.directory, names); }); });
+    on_all_ranks(step, comm, [&] { watch.work([&] { mine = look(watch.files(), search, names); }); });
     const auto seen = comm.gather(mine, 0);
     const Bytes verdict = on_root(step, comm, 0, [&] {
       const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;

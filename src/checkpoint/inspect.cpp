@@ -15,11 +15,19 @@ Listing list_torch_file(FileSystem& files, const Located& located) {
   return {located.format, source.catalog(), {}};
 }
 
+Listing list_safetensors(FileSystem& files, const Located& located) {
+  FaultList faults;
+  auto contents = safetensors::read_contents(files, site_of(files, located), faults);
+  faults.throw_if_any(located.path);
+  return {located.format, std::move(contents.catalog), std::move(contents.notes)};
+}
+
 }  // namespace
 
 Listing list_checkpoint(FileSystem& files, const std::string& path) {
   auto located = locate_checkpoint(files, path);
   if (located.kind == Located::Kind::torch_file) return list_torch_file(files, located);
+  if (located.kind != Located::Kind::dcp) return list_safetensors(files, located);
   FaultList faults;
   auto metadata = dcp::decode_metadata_file(files, located.path, faults);
   faults.throw_if_any(located.path);

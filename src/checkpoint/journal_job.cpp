@@ -43,6 +43,8 @@ FileDigest digest_file(FileSystem& files, const std::string& path) {
   return digest;
 }
 
+FileDigest digest(std::span<const std::byte> bytes) { return {bytes.size(), stable_hash(bytes)}; }
+
 JournalJob describe_job(const ConsolidateOptions& options, const ConsolidationPlan& plan,
                         const FileDigest& metadata) {
   const bool by_kernel = options.copy == CopyMode::kernel;

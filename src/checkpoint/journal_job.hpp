@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@ struct FileDigest {
   std::uint64_t bytes = 0, hash = 0;
 };
 FileDigest digest_file(FileSystem& files, const std::string& path);
+FileDigest digest(std::span<const std::byte> bytes);
 
 /// All but source, windows, shards and outputs. Options that change neither the bytes nor what is checked are
 /// left out.

@@ -5,12 +5,14 @@
 #include <chrono>
 #include <set>
 #include <thread>
+#include <type_traits>
 
 #include "base/byte_reader.hpp"
 #include "base/checked.hpp"
 #include "base/crc32.hpp"
 #include "base/fail.hpp"
 #include "base/text.hpp"
+#include "formats/dcp/bare_source.hpp"
 #include "formats/dcp/item_writer.hpp"
 #include "formats/dcp/source.hpp"
 #include "formats/dcp/structure.hpp"
@@ -21,8 +23,10 @@
 namespace cairn {
 namespace {
 
-constexpr std::uint8_t kDirectory = 0, kTorchFile = 1;  // what comes first on the wire
+constexpr std::uint8_t kDirectory = 0, kTorchFile = 1, kSafetensors = 2;  // what comes first on the wire
 
+/// A DCP directory; or, of BareSource, safetensors files.
+template <class Chunks>
 class DcpLoadSource final : public LoadSource {
  public:
   DcpLoadSource(FileSystem& files, std::string directory, Catalog catalog)
@@ -46,7 +50,7 @@ class DcpLoadSource final : public LoadSource {
 
   Bytes encode() const override {
     ByteWriter out;
-    out.write(kDirectory);
+    out.write(std::is_same_v<Chunks, dcp::BareSource> ? kSafetensors : kDirectory);
     out.counted_text(directory_);
     out.append(source_.catalog().encode());
     return out.take();
@@ -54,8 +58,11 @@ class DcpLoadSource final : public LoadSource {
 
  private:
   std::string directory_;
-  dcp::DirectorySource source_;
+  Chunks source_;
 };
+
+using DirectoryLoadSource = DcpLoadSource<dcp::DirectorySource>;
+using SafetensorsLoadSource = DcpLoadSource<dcp::BareSource>;
 
 /// Its pickle is where the file was opened.
 class TorchFileLoadSource final : public LoadSource {
@@ -136,16 +143,25 @@ bool may_come_late(const FaultList& faults) {
   });
 }
 
-void check_structure(FileSystem& files, const std::string& directory, const Catalog& catalog,
-                     double timeout_s) {
+// Files that are missing or too short may come late.
+template <class Check>
+void until_there(double timeout_s, const std::string& directory, Check check) {
   const auto begin = std::chrono::steady_clock::now();
   for (std::chrono::milliseconds pause(20);; pause = std::min(2 * pause, std::chrono::milliseconds(1000))) {
     FaultList faults;
-    dcp::check_structure(files, directory, catalog, faults);
+    check(faults);
     const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
     if (waited.count() >= timeout_s || !may_come_late(faults)) return faults.throw_if_any(directory);
     std::this_thread::sleep_for(pause);
   }
+}
+
+// As check_structure() of a directory.
+safetensors::Contents read_contents(FileSystem& files, const safetensors::Site& site, double timeout_s) {
+  safetensors::Contents contents;
+  until_there(timeout_s, site.directory,
+              [&](FaultList& faults) { contents = safetensors::read_contents(files, site, faults); });
+  return contents;
 }
 
 }  // namespace
@@ -161,27 +177,38 @@ OpenedSource open_load_source(FileSystem& files, FileSystem& shards, const std::
     opened.source = std::move(source);
     return opened;
   }
+  if (located.kind != Located::Kind::dcp) {
+    const safetensors::Site site = site_of(files, located);
+    auto contents = read_contents(files, site, timeout_s);
+    opened.notes.insert(opened.notes.end(), contents.notes.begin(), contents.notes.end());
+    opened.source =
+        std::make_unique<SafetensorsLoadSource>(shards, site.directory, std::move(contents.catalog));
+    return opened;
+  }
   opened.pin = ReadPin::take(files, located.path + "/.metadata");
   FaultList faults;
   auto metadata = dcp::decode_metadata_file(files, located.path, faults);
   faults.throw_if_any(located.path);
-  check_structure(files, located.path, metadata.catalog, timeout_s);
+  until_there(timeout_s, located.path,
+              [&](FaultList& found) { dcp::check_structure(files, located.path, metadata.catalog, found); });
   opened.notes.insert(opened.notes.end(), metadata.notes.begin(), metadata.notes.end());
   opened.source =
-      std::make_unique<DcpLoadSource>(shards, std::move(located.path), std::move(metadata.catalog));
+      std::make_unique<DirectoryLoadSource>(shards, std::move(located.path), std::move(metadata.catalog));
   return opened;
 }
 
 std::unique_ptr<LoadSource> decode_load_source(FileSystem& shards, std::span<const std::byte> encoded) {
   ByteReader in(encoded, "source of a load");
-  const bool is_file = in.read<std::uint8_t>() == kTorchFile;
+  const auto kind = in.read<std::uint8_t>();
   std::string directory(in.counted_text());
-  if (is_file) {
+  if (kind == kTorchFile) {
     const FilePlace place{std::move(directory), std::string(in.counted_text())};
     return std::make_unique<TorchFileLoadSource>(shards, place, in.bytes(in.remaining()));
   }
-  return std::make_unique<DcpLoadSource>(shards, std::move(directory),
-                                         Catalog::decode(in.bytes(in.remaining())));
+  auto catalog = Catalog::decode(in.bytes(in.remaining()));
+  if (kind == kSafetensors)
+    return std::make_unique<SafetensorsLoadSource>(shards, std::move(directory), std::move(catalog));
+  return std::make_unique<DirectoryLoadSource>(shards, std::move(directory), std::move(catalog));
 }
 
 }  // namespace cairn

@@ -96,7 +96,7 @@ class Verification {
   // One of several components whose metadata is damaged does not hide the others.
   VerifyTask check_structure(const Located& located, VerifyReport& part) {
     try {
-      return verify_structure(files_, located, part);
+      return verify_structure(files_, located, strict_ && !metadata_only_, part);
     } catch (const Error& error) {
       if (located_.size() == 1 || error.kind() != ErrorKind::corrupt) throw;
       part.components.push_back(located.path);
@@ -142,7 +142,7 @@ class Verification {
     for (const auto& one : found) part.faults.add(one.fault);
     part.faults.add_unlisted(outcome.fault_count() - found.size());
     part.checked_bytes = outcome.checked_bytes();
-    part.unchecked_items = outcome.unchecked_items;
+    part.unchecked_items += outcome.unchecked_items;
     part.read_bytes = outcome.read_bytes;
     part.peak_rss_bytes = outcome.peak_rss_bytes;
   }

@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "checkpoint/manifest_check.hpp"
 #include "formats/dcp/structure.hpp"
+#include "formats/safetensors/files.hpp"
 #include "formats/torch_file/archive_index.hpp"
 
 namespace cairn {
@@ -91,12 +92,43 @@ VerifyTask check_torch_file(FileSystem& files, const std::string& path, VerifyRe
   return task;
 }
 
+void add_unchecked(const Catalog& catalog, const TensorInfo& tensor, FaultList& faults) {
+  for (const StoredItem& item : catalog.chunks(tensor)) {
+    if (faults.full()) {
+      faults.add_unlisted(1);
+      continue;
+    }
+    const std::string& file = catalog.files()[item.file];
+    faults.add({FaultKind::crc, std::string(catalog.name(tensor)), file, item.byte_offset,
+                fmt::format("'{}' in {} at byte {}: safetensors files store no CRC-32",
+                            escape_name(catalog.name(tensor)), escape_name(file), item.byte_offset)});
+  }
+}
+
+// Nothing in the files tells more of the bytes than their number.
+VerifyTask check_safetensors(FileSystem& files, const Located& located, bool strict, VerifyReport& report) {
+  const safetensors::Site site = site_of(files, located);
+  auto contents = safetensors::read_contents(files, site, report.faults);
+  const Catalog& catalog = contents.catalog;
+  report.tensors += catalog.tensors().size();
+  report.chunks += catalog.chunks().size();
+  report.files += catalog.files().size();
+  report.unchecked_items += catalog.chunks().size();
+  for (const TensorInfo& tensor : catalog.tensors()) {
+    report.payload_bytes += catalog.byte_count(tensor);
+    if (strict) add_unchecked(catalog, tensor, report.faults);
+  }
+  report.warnings.insert(report.warnings.end(), contents.notes.begin(), contents.notes.end());
+  return {};
+}
+
 }  // namespace
 
-VerifyTask verify_structure(FileSystem& files, const Located& located, VerifyReport& report) {
-  const bool is_file = located.kind == Located::Kind::torch_file;
-  VerifyTask task =
-      is_file ? check_torch_file(files, located.path, report) : check_directory(files, located.path, report);
+VerifyTask verify_structure(FileSystem& files, const Located& located, bool strict, VerifyReport& report) {
+  VerifyTask task = located.kind == Located::Kind::dcp ? check_directory(files, located.path, report)
+                    : located.kind == Located::Kind::torch_file
+                        ? check_torch_file(files, located.path, report)
+                        : check_safetensors(files, located, strict, report);
   task.kind = located.kind;
   task.path = located.path;
   report.components.push_back(located.path);

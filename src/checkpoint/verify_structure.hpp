@@ -9,8 +9,9 @@
 namespace cairn {
 
 /// Checks names, bounds, ndim, tiling, every item inside its file, and counts into `report`; shards that
-/// nothing refers to and leftovers are warnings. Of a torch file: its directory. Throws what cannot be read
-/// at all. Returns what there is to read.
-VerifyTask verify_structure(FileSystem& files, const Located& located, VerifyReport& report);
+/// nothing refers to and leftovers are warnings. Of a torch file: its directory. Of safetensors files: all
+/// that there is; their chunks are counted as unchecked, and with `strict` are faults. Throws what cannot be
+/// read at all. Returns what there is to read.
+VerifyTask verify_structure(FileSystem& files, const Located& located, bool strict, VerifyReport& report);
 
 }  // namespace cairn

@@ -58,18 +58,28 @@ Error decode_error(const Bytes& bytes) {
   return {kind, std::move(message), std::string(in.counted_text())};
 }
 
-SourceSite site_of(const Located& located) {
-  if (located.kind == Located::Kind::dcp)
-    return {SourceKind::dcp, located.path, located.note, {".metadata", 0, 0}};
-  const auto [directory, name] = place_of(located.path);
-  return {SourceKind::torch_file, directory, located.note, {name, 0, 0}};
+SourceSite source_site(FileSystem& files, const Located& located) {
+  switch (located.kind) {
+    case Located::Kind::dcp:
+      return {SourceKind::dcp, located.path, located.note, {".metadata", 0, 0}};
+    case Located::Kind::torch_file: {
+      const auto [directory, name] = place_of(located.path);
+      return {SourceKind::torch_file, directory, located.note, {name, 0, 0}};
+    }
+    default: {
+      const safetensors::Site site = site_of(files, located);
+      const auto kind = site.is_boxed ? SourceKind::hf_dcp : SourceKind::safetensors;
+      return {kind, site.directory, located.note, {site.name, 0, 0}};
+    }
+  }
 }
 
 Bytes look_for_source(FileSystem& files, const std::string& path, int rank, Sources sources) {
   try {
     const auto located = locate_checkpoint(files, path);
     if (sources == Sources::directories) require_directory(located);
-    SourceSite site = site_of(located);
+    if (sources == Sources::sharded) refuse_torch_file(located);
+    SourceSite site = source_site(files, located);
     const std::string file = site.directory + "/" + site.metadata.name;
     const auto status = files.status(file);
     if (!status) fail(ErrorKind::not_found, "{}: it was there a moment ago", file);

@@ -18,22 +18,23 @@
 
 namespace cairn {
 
-/// Where the checkpoint is, and who sees its `.metadata`, or the torch file.
+/// Where the checkpoint is, and who sees its metadata: `.metadata`, the torch or safetensors file, the index,
+/// or the first of Hugging Face's shards.
 struct SourceSite {
   SourceKind kind = SourceKind::dcp;
   std::string directory;  ///< that its files lie in
   std::string note;       ///< see Located::note
-  GatheredFile metadata;  ///< `.metadata`, or the torch file; owned by rank 0 where it sees it, else by the
-                          ///< lowest rank that does
+  GatheredFile metadata;  ///< owned by rank 0 where it sees it, else by the lowest rank that does
 };
 
 /// What may be read.
 enum class Sources : std::uint8_t {
-  directories,      ///< DCP
-  and_torch_files,  ///< also
+  directories,  ///< DCP
+  sharded,      ///< all but torch files
+  all,
 };
 
-/// As locate_checkpoint; a torch file throws unsupported where only directories are read. The other ranks
+/// As locate_checkpoint; what may not be read throws unsupported. The other ranks
 /// look only when rank 0 finds none; when nobody does, rank 0's error is thrown.
 SourceSite find_source(Communicator& comm, RunWatch& watch, const std::string& path, Sources sources);
 
@@ -45,6 +46,7 @@ struct ShardSearch {
   /// looked for again with growing pauses, for so long; with WriteMode::shared also those that some rank does
   /// not see. A world of one rank does not wait, and leaves missing shards to the check of the structure.
   double timeout_s = 30;
+  bool follow_links = false;  ///< out of the directory; else such a shard is corrupt
   /// Called on rank 0, once, after some seconds of that: a sentence that names what is waited for.
   std::function<void(const std::string&)> note = {};
 };

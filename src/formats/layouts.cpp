@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "formats/layouts.hpp"
 
+#include <optional>
+
 #include "base/fail.hpp"
 #include "formats/layout/file_kind.hpp"
 #include "formats/layout/folder.hpp"
@@ -23,9 +25,33 @@ FileType type_of(FileSystem& files, const std::string& path) {
   return status->type;
 }
 
-Located torch_file(FileSystem& files, const std::string& path) {
-  if (layout::file_kind(files, path) != "a torch file") layout::refuse_file(files, path);
-  return {Located::Kind::torch_file, path, "torch", {}};
+Located safetensors_file(std::string path) {
+  return {Located::Kind::safetensors, std::move(path), "safetensors", {}};
+}
+
+Located single_file(FileSystem& files, const std::string& path) {
+  if (layout::is_index(files, path)) return safetensors_file(path);
+  const auto kind = layout::file_kind(files, path);
+  if (kind == "a torch file") return {Located::Kind::torch_file, path, "torch", {}};
+  if (kind != "a safetensors file" || safetensors::is_box_shard(place_of(path).name))
+    layout::refuse_file(files, path);
+  return safetensors_file(path);
+}
+
+bool has_box_shards(const Folder& folder) { return !folder.first(safetensors::is_box_shard).empty(); }
+
+// What HuggingFaceStorageWriter leaves when it has put its shards together lies beside them.
+std::optional<Located> safetensors_in(FileSystem& files, const Folder& folder) {
+  if (has_box_shards(folder)) return Located{Located::Kind::hf_dcp, folder.path(), "hf_dcp", {}};
+  if (const auto name = layout::index_in(files, folder); !name.empty())
+    return safetensors_file(folder.at(name));
+  const auto is_file = [](std::string_view name) { return name.ends_with(safetensors::kExtension); };
+  const auto name = folder.first(is_file);
+  if (folder.count(is_file) == 1 && folder.has_file(name)) return safetensors_file(folder.at(name));
+  if (!name.empty() || !folder.has_directory("sharded")) return std::nullopt;
+  const std::string below = folder.at("sharded");
+  if (!has_box_shards(Folder(files, below))) return std::nullopt;
+  return Located{Located::Kind::hf_dcp, below, "hf_dcp", {}};
 }
 
 [[noreturn]] void refuse_directory(const Folder& folder, const Found& found) {
@@ -55,7 +81,7 @@ Located torch_file(FileSystem& files, const std::string& path) {
 Located bare_directory(FileSystem& files, const std::string& path, std::string format, std::string note) {
   const Folder folder(files, path);
   if (!folder.has_file(".metadata")) {
-    layout::refuse_other_sharded(files, folder);
+    layout::refuse_other_sharded(folder);
     refuse_directory(folder, {});
   }
   layout::refuse_more_than_dcp(folder);
@@ -87,7 +113,7 @@ std::vector<std::string> components_in(FileSystem& files, const Folder& folder) 
     if (part.has_file(".metadata"))
       paths.push_back(part.path());
     else
-      layout::refuse_other_sharded(files, part);
+      layout::refuse_other_sharded(part);
   }
   return paths;
 }
@@ -121,13 +147,30 @@ FilePlace place_of(const std::string& file) {
 }
 
 void require_directory(const Located& located) {
+  refuse_torch_file(located);
   if (located.kind == Located::Kind::dcp) return;
+  fail(ErrorKind::unsupported,
+       "{} is a checkpoint of safetensors files, and a DCP directory is needed; `cairn convert` reads it",
+       located.path);
+}
+
+void refuse_torch_file(const Located& located) {
+  if (located.kind != Located::Kind::torch_file) return;
   fail(ErrorKind::unsupported,
        "{} is a torch file, and a sharded checkpoint is needed; `cairn convert` reads it", located.path);
 }
 
+safetensors::Site site_of(FileSystem& files, const Located& located) {
+  if (located.kind == Located::Kind::hf_dcp) {
+    const Folder folder(files, located.path);
+    return {located.path, std::string(folder.first(safetensors::is_box_shard)), true};
+  }
+  auto [directory, name] = place_of(located.path);
+  return {std::move(directory), std::move(name)};
+}
+
 Located locate_checkpoint(FileSystem& files, const std::string& path) {
-  if (type_of(files, path) == FileType::regular) return torch_file(files, path);
+  if (type_of(files, path) == FileType::regular) return single_file(files, path);
   const Folder folder(files, path);
   if (folder.has_file(".metadata")) return bare_directory(files, path, "dcp", {});
   if (const auto parent = layout::known_parent(files, folder)) {
@@ -136,12 +179,13 @@ Located locate_checkpoint(FileSystem& files, const std::string& path) {
         fmt::format("{} is {}; its {}model is taken: {}{}", path, parent->what,
                     parent->what == "a training tree" ? "latest " : "", parent->model, parent->beside));
   }
-  layout::refuse_other_sharded(files, folder);
+  layout::refuse_other_sharded(folder);
+  if (auto found = safetensors_in(files, folder)) return *std::move(found);
   return locate_below(files, folder);
 }
 
 std::vector<Located> locate_for_verify(FileSystem& files, const std::string& path) {
-  if (type_of(files, path) == FileType::regular) return {torch_file(files, path)};
+  if (type_of(files, path) == FileType::regular) return {single_file(files, path)};
   const Folder folder(files, path);
   if (folder.has_file(".metadata")) return {bare_directory(files, path, "dcp", {})};
   if (const auto parent = layout::known_parent(files, folder)) {
@@ -150,7 +194,8 @@ std::vector<Located> locate_for_verify(FileSystem& files, const std::string& pat
     return each(files, components_in(files, Folder(files, parent->components)), parent->format,
                 fmt::format("{} is {}, which is checked as", path, parent->what));
   }
-  layout::refuse_other_sharded(files, folder);
+  layout::refuse_other_sharded(folder);
+  if (auto found = safetensors_in(files, folder)) return {*std::move(found)};
   return each(files, all_below(files, folder), "dcp",
               fmt::format("{} is no checkpoint itself; below it is checked", path));
 }

@@ -7,14 +7,21 @@
 #include <vector>
 
 #include "cairn/storage.hpp"
+#include "formats/safetensors/files.hpp"
 
 namespace cairn {
 
 struct Located {
-  enum class Kind { dcp, torch_file } kind;
-  std::string path;    ///< the directory, or the file
-  std::string format;  ///< what the given path is: "dcp", "torch", "tree", "accelerate"
-  std::string note;    ///< a sentence for stderr when another path than the given one was taken; else empty
+  enum class Kind {
+    dcp,
+    torch_file,
+    safetensors,  ///< a file, or an index with its shards
+    hf_dcp,       ///< shards of boxes, as HuggingFaceStorageWriter writes them
+  } kind;
+  std::string path;  ///< the directory; or the torch file, the safetensors file, the index
+  std::string
+      format;  ///< what the given path is: "dcp", "torch", "safetensors", "hf_dcp", "tree", "accelerate"
+  std::string note;  ///< a sentence for stderr when another path than the given one was taken; else empty
 };
 
 /// A file as a name in the directory that it lies in.
@@ -28,16 +35,24 @@ FilePlace place_of(const std::string& file);
 /// - a training tree's root (it or its checkpoints/ holds latest_checkpoint.txt): the model of the iteration
 ///   that the pointer names; an iteration: its model; an Accelerate / HF Trainer parent: its model;
 /// - any other directory with exactly one checkpoint one or two levels below: that one;
-/// - a torch file: itself.
+/// - a torch file, a safetensors file, an index of such: itself;
+/// - a directory of safetensors files: model.safetensors.index.json in it, or the only other index, or the
+/// only
+///   file; Hugging Face's DCP format: the directory of its shards.
 /// Throws not_found when nothing is there, when a tree's pointer is stale or broken, and when there are
 /// several to choose from (the sentence lists them); unsupported with a sentence that says what it is for
 /// kinds that are recognised and not read, at `path` or at the place taken: Lightning and Megatron folders,
-/// per-rank metadata, Hugging Face's DCP format, safetensors and HDF5 files, torch files before 1.6,
+/// per-rank metadata, several safetensors files without an index, HDF5 files, torch files before 1.6,
 /// ByteCheckpoint, torch_checkpointing, DeepSpeed, shards whose .metadata is lost.
 Located locate_checkpoint(FileSystem& files, const std::string& path);
 
-/// Throws unsupported for a torch file.
+/// Throws unsupported for anything but a DCP directory.
 void require_directory(const Located& located);
+/// Throws unsupported for a torch file.
+void refuse_torch_file(const Located& located);
+
+/// Of Kind::safetensors and Kind::hf_dcp.
+safetensors::Site site_of(FileSystem& files, const Located& located);
 
 /// Everything that `path` stands for, at least one: every directory of an iteration or Accelerate parent that
 /// holds a checkpoint, each one below any other parent, a torch file. Only the first carries the note. Throws

@@ -204,7 +204,7 @@ class Convert(CliTest):
         self.assertEqual(payload(self.pth, "data/0"), numbered(0, 12))
 
     def test_usage_errors(self):
-        for words in (("convert", self.dcp), ("convert", self.dcp, "o.safetensors"), ("convert", self.dcp, "o.h5"),
+        for words in (("convert", self.dcp), ("convert", self.dcp, "o.h5"),
                       ("convert", self.dcp, self.out, "--to", "hdf5"), ("convert", self.dcp, "o.pth", "--ranks", 2),
                       ("convert", self.dcp, self.out, "--ranks", 0), ("reshard", self.dcp, self.out),
                       ("reshard", self.dcp, self.out, "--ranks", "x"), ("convert", self.dcp, self.out, "--layout", "f"),

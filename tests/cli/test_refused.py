@@ -11,7 +11,7 @@ from tiny_checkpoint import Tensor, standins, torch_archive
 # (name of the builder below, words of the sentence)
 KINDS = [
     ("lightning", "lightning"), ("megatron", "megatron"), ("per_rank_metadata", r"__0\.metadata|per-rank|use_collectives"),
-    ("zstd", "zstd"), ("safetensors_file", "safetensors"), ("safetensors_directory", "safetensors"), ("hf_dcp", "safetensors|hugging"),
+    ("zstd", "zstd"), ("safetensors_files", "2 safetensors files.* no index"),
     ("safetensors_items", "safetensors"), ("hdf5", "hdf5"), ("torch_file", "torch"), ("deepspeed", "deepspeed"),
     ("bytecheckpoint", "bytecheckpoint"), ("torch_checkpointing", r"metadata\.pkl|torch_checkpointing"),
     ("lightning_below", "lightning"), ("parent_of_two", "pass one of .*first"), ("lost_metadata", r"\.metadata"), ("empty_directory", ""),
@@ -50,17 +50,10 @@ class Kinds:
         directory.paths["w"] = ("w",)
         directory.write(transforms=True)
 
-    def safetensors_file(self, path):
-        path.write_bytes(safetensors_bytes())
-
-    def safetensors_directory(self, path):
+    def safetensors_files(self, path):
         path.mkdir()
-        (path / "model-00001-of-00001.safetensors").write_bytes(safetensors_bytes())
-        (path / "model.safetensors.index.json").write_text('{"metadata": {}, "weight_map": {"w": "model-00001-of-00001.safetensors"}}')
-
-    def hf_dcp(self, path):
-        path.mkdir()
-        (path / "shard-00001-model-00001-of-00001.safetensors").write_bytes(safetensors_bytes())
+        for name in ("a.safetensors", "b.safetensors"):
+            (path / name).write_bytes(safetensors_bytes())
 
     def safetensors_items(self, path):
         directory = tiny_checkpoint.Directory(path)

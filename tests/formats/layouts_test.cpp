@@ -265,16 +265,12 @@ TEST_F(Layouts, VerifyTakesTorchFiles) {
 }
 
 TEST_F(Layouts, LookAlikesAreNamed) {
-  dir_.write("hf/shard-00001-model-00001-of-00004.safetensors", "x");
-  expect_refused(dir_ / "hf", {"Hugging Face's DCP"});
-  dir_.write("hf2/sharded/shard-00002-model-00001-of-00004.safetensors", "x");
-  expect_refused(dir_ / "hf2", {"Hugging Face's DCP"});
   dir_.write("tc/metadata.pkl", "x"), dir_.write("tc/model_0.pt", "x");
   expect_refused(dir_ / "tc", {"torch_checkpointing"});
   dir_.write("ds/zero_pp_rank_0_mp_rank_00_optim_states.pt", "x");
   expect_refused(dir_ / "ds", {"DeepSpeed"});
-  dir_.write("st/model.safetensors", "x");
-  expect_refused(dir_ / "st", {"safetensors"});
+  dir_.write("st/a.safetensors", "x"), dir_.write("st/b.safetensors", "x");
+  expect_refused(dir_ / "st", {"2 safetensors files", "no index", "pass one", "st/a.safetensors"});
   dir_.write("pt/rank_0.pt", "x");
   expect_refused(dir_ / "pt", {"torch files", "rank_0.pt"});
 }
@@ -298,13 +294,46 @@ TEST_F(Layouts, FilesAreToldByTheirContent) {
   dir_.write("a.pth", std::string("PK\x03\x04", 4) + std::string(60, '\0'));
   expect_refused(dir_ / "a.pth", {"a zip file"});
   dir_.write("b", std::string("\x02\0\0\0\0\0\0\0{}", 10));
-  expect_refused(dir_ / "b", {"a safetensors file"});
+  EXPECT_EQ(locate_checkpoint(posix_file_system(), dir_ / "b").kind, Located::Kind::safetensors);
   dir_.write("c", std::string("\x89HDF\r\n\x1a\n", 8));
   expect_refused(dir_ / "c", {"an HDF5 file"});
   dir_.write("d", "");
   expect_refused(dir_ / "d", {"an empty file"});
   dir_.write("e.safetensors", "what");
   expect_refused(dir_ / "e.safetensors", {"no checkpoint that Cairn knows"});
+}
+
+TEST_F(Layouts, SafetensorsFilesAreTakenByTheirIndexOrAlone) {
+  dir_.write("one/model.safetensors", "x");
+  EXPECT_EQ(located(dir_ / "one").path, dir_ / "one/model.safetensors");
+  EXPECT_EQ(parts(dir_ / "one"), std::vector{dir_ / "one/model.safetensors"});
+  const std::string map = R"({"weight_map": {"w": "x-1.safetensors"}})";
+  dir_.write("many/x-1.safetensors", "x"), dir_.write("many/x-2.safetensors", "x");
+  dir_.write("many/x.safetensors.index.json", map);
+  dir_.write("many/pytorch_model.bin.index.json", R"({"weight_map": {"w": "x-1.bin"}})");
+  EXPECT_EQ(located(dir_ / "many").path, dir_ / "many/x.safetensors.index.json");
+  EXPECT_EQ(located(dir_ / "many").format, "safetensors");
+  EXPECT_EQ(located(dir_ / "many/x.safetensors.index.json").kind, Located::Kind::safetensors);
+  dir_.write("many/y.safetensors.index.json", map);
+  expect_refused(dir_ / "many", {"no index that says"});
+  dir_.write("many/model.safetensors.index.json", map);
+  EXPECT_EQ(located(dir_ / "many").path, dir_ / "many/model.safetensors.index.json");
+  EXPECT_TRUE(contains(failure_of([&] { require_directory(located(dir_ / "many")); }), "safetensors"));
+  EXPECT_EQ(refusal(dir_ / "many/pytorch_model.bin.index.json").kind(), ErrorKind::unsupported);
+}
+
+TEST_F(Layouts, HuggingFacesShardsOfBoxesAreTheirDirectory) {
+  const std::string name = "shard-00001-model-00001-of-00004.safetensors";
+  dir_.write("hf/" + name, std::string("\x02\0\0\0\0\0\0\0{}", 10));
+  EXPECT_EQ(located(dir_ / "hf").kind, Located::Kind::hf_dcp);
+  EXPECT_EQ(located(dir_ / "hf").path, dir_ / "hf");
+  EXPECT_EQ(site_of(posix_file_system(), located(dir_ / "hf")).name, name);
+  dir_.write("below/sharded/" + name, "x");
+  EXPECT_EQ(located(dir_ / "below").path, dir_ / "below/sharded");
+  EXPECT_EQ(located(dir_ / "below").format, "hf_dcp");
+  dir_.write("below/model-00001-of-00001.safetensors", "x");
+  EXPECT_EQ(located(dir_ / "below").path, dir_ / "below/model-00001-of-00001.safetensors");
+  expect_refused(dir_ / ("hf/" + name), {"one file of a directory", "pass " + (dir_ / "hf")});
 }
 
 TEST_F(Layouts, AFileOfADcpDirectoryNamesTheDirectory) {

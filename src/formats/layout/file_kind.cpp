@@ -3,12 +3,10 @@
 
 #include <string_view>
 
-#include "formats/layout/folder.hpp"
-
 namespace cairn::layout {
 namespace {
 
-constexpr std::size_t kHeadBytes = 4096;
+constexpr std::size_t kHeadBytes = 4096, kIndexHeadBytes = 64 << 10;
 
 std::uint64_t little_endian(std::string_view bytes) {
   std::uint64_t value = 0;
@@ -35,14 +33,32 @@ bool is_old_torch(std::string_view head) {
   return head.starts_with("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19");
 }
 
-// 8 bytes of header length, then JSON.
-bool is_safetensors(std::string_view head, std::uint64_t file_size) {
-  if (head.size() < 10 || head[8] != '{') return false;
-  const auto length = little_endian(head.substr(0, 8));
-  return length >= 2 && length <= file_size - 8;
+// 8 bytes of header length, then JSON, whether or not the length is sane.
+bool is_safetensors(std::string_view head) {
+  return head.size() >= 10 && head[8] == '{' && std::string_view("\"} \t\r\n").find(head[9]) != head.npos;
 }
 
+bool is_index_name(std::string_view name) { return name.ends_with(".index.json"); }
+
 }  // namespace
+
+bool is_index(FileSystem& files, const std::string& path) {
+  if (!is_index_name(path)) return false;
+  const auto head = head_of_file(files, path, kIndexHeadBytes);
+  return head.find("\"weight_map\"") != head.npos && head.find(".safetensors\"") != head.npos;
+}
+
+std::string index_in(FileSystem& files, const Folder& folder) {
+  constexpr std::string_view usual = "model.safetensors.index.json";
+  if (folder.has_file(usual)) return std::string(usual);
+  std::string only;
+  for (const auto& name : folder.names()) {
+    if (!is_index_name(name) || !folder.has_file(name) || !is_index(files, folder.at(name))) continue;
+    if (!only.empty()) return {};
+    only = name;
+  }
+  return only;
+}
 
 std::string file_kind(FileSystem& files, const std::string& path) {
   const auto text = head_of_file(files, path, kHeadBytes);
@@ -52,8 +68,7 @@ std::string file_kind(FileSystem& files, const std::string& path) {
   if (is_tar(head)) return "a tar archive, as torch.save wrote in its first days";
   if (is_old_torch(head)) return "a torch file of the form before torch 1.6";
   if (head.starts_with("\x89HDF\r\n\x1a\n")) return "an HDF5 file";
-  const auto status = files.status(path);
-  if (status && is_safetensors(head, status->size)) return "a safetensors file";
+  if (is_safetensors(head)) return "a safetensors file";
   return {};
 }
 

@@ -25,11 +25,6 @@ bool is_per_rank_metadata(std::string_view name) {
          is_number(name.substr(2, name.size() - prefix.size() - suffix.size()));
 }
 
-// "shard-00001-model-00001-of-00004.safetensors"
-bool is_hf_shard(std::string_view name) {
-  return name.starts_with("shard-") && name.find("-model-") != name.npos && name.ends_with(".safetensors");
-}
-
 // "model_0.pt"
 bool is_item_of_rank(std::string_view name) {
   if (!name.ends_with(".pt")) return false;
@@ -64,25 +59,13 @@ void refuse_lost_metadata(const Folder& folder) {
        folder.path(), shard);
 }
 
-bool has_hf_shards(FileSystem& files, const Folder& folder) {
-  if (!folder.first(is_hf_shard).empty()) return true;
-  if (!folder.has_directory("sharded")) return false;
-  return !Folder(files, folder.at("sharded")).first(is_hf_shard).empty();
-}
-
-void refuse_other_kinds(FileSystem& files, const Folder& folder) {
+void refuse_other_kinds(const Folder& folder) {
   const auto& path = folder.path();
   if (const auto name = folder.first(is_per_rank_metadata); !name.empty()) {
     fail(kUnsupported,
          "{} was saved with one metadata file a rank ({}, …; use_collectives=False): Cairn reads DCP "
          "directories with one .metadata only",
          path, name);
-  }
-  if (has_hf_shards(files, folder)) {
-    fail(kUnsupported,
-         "{} is in Hugging Face's DCP format (shard-*-model-*.safetensors, no .metadata); Cairn does not "
-         "read this kind",
-         path);
   }
   if (folder.has_file("metadata.pkl") && !folder.first(is_item_of_rank).empty()) {
     fail(kUnsupported,
@@ -127,16 +110,19 @@ void refuse_more_than_dcp(const Folder& folder) {
   }
 }
 
-void refuse_other_sharded(FileSystem& files, const Folder& folder) {
-  refuse_other_kinds(files, folder);
+void refuse_other_sharded(const Folder& folder) {
+  refuse_other_kinds(folder);
   refuse_lost_metadata(folder);
 }
 
 void refuse_plain_files(const Folder& folder) {
   const auto is_safetensors = [](std::string_view name) { return name.ends_with(".safetensors"); };
   if (const auto name = folder.first(is_safetensors); !name.empty()) {
-    fail(kUnsupported, "{} holds safetensors files ({}, …), no DCP checkpoint; Cairn does not read this kind",
-         folder.path(), name);
+    fail(
+        kUnsupported,
+        "{0} holds {1} safetensors files ({2}, …) and no index that says which of them make up a checkpoint; "
+        "pass one of the files, e.g. {0}/{2}",
+        folder.path(), folder.count(is_safetensors), name);
   }
   if (const auto name = folder.first(is_torch_name); !name.empty()) {
     fail(
@@ -157,9 +143,13 @@ void refuse_file(FileSystem& files, const std::string& path) {
     fail(kUnsupported, "{} is one file of a DCP directory; pass {}", path, directory);
   }
   const auto kind = file_kind(files, path);
+  if (kind == "a safetensors file")
+    fail(kUnsupported, "{} is one file of a directory in Hugging Face's DCP format; pass {}", path,
+         directory);
   if (kind.empty())
     fail(kUnsupported, "{} is no checkpoint that Cairn knows; a DCP directory is needed", path);
-  fail(kUnsupported, "{} is {}; Cairn reads DCP directories and torch files only", path, kind);
+  fail(kUnsupported, "{} is {}; Cairn reads DCP directories, torch files and safetensors files only", path,
+       kind);
 }
 
 }  // namespace cairn::layout

@@ -13,15 +13,15 @@ namespace cairn::layout {
 /// Megatron, ByteCheckpoint.
 void refuse_more_than_dcp(const Folder& folder);
 
-/// A directory without .metadata that holds shards: per-rank metadata, Hugging Face's DCP format,
-/// torch_checkpointing, DeepSpeed, Megatron, Lightning, and a DCP directory whose .metadata is lost or was
-/// never finished.
-void refuse_other_sharded(FileSystem& files, const Folder& folder);
+/// A directory without .metadata that holds shards: per-rank metadata, torch_checkpointing, DeepSpeed,
+/// Megatron, Lightning, and a DCP directory whose .metadata is lost or was never finished.
+void refuse_other_sharded(const Folder& folder);
 
-/// A directory of safetensors or torch files.
+/// A directory of torch files, or of several safetensors files without an index.
 void refuse_plain_files(const Folder& folder);
 
-/// A regular file; one that belongs to a DCP directory is answered with that directory.
+/// A regular file; one that belongs to a DCP directory, Hugging Face's form included, is answered with that
+/// directory.
 [[noreturn]] void refuse_file(FileSystem& files, const std::string& path);
 
 }  // namespace cairn::layout
