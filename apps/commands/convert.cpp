@@ -51,9 +51,14 @@ Action action_of(Verb verb, DryVerb dry_verb, Wanted wanted) {
 Action understand_convert(const Grammar& grammar, const Parsed& parsed) {
   Wanted wanted = read_options(grammar, parsed);
   if (parsed.has("to")) {
-    wanted.options.to =
-        one_of<ConvertTo>(grammar, parsed, "to", {{"pth", ConvertTo::torch_file}, {"dcp", ConvertTo::dcp}});
+    wanted.options.to = one_of<ConvertTo>(
+        grammar, parsed, "to",
+        {{"pth", ConvertTo::torch_file}, {"safetensors", ConvertTo::safetensors}, {"dcp", ConvertTo::dcp}});
   }
+  if (parsed.has("max-shard-size"))
+    wanted.options.max_shard_bytes = size_option("--max-shard-size", parsed.text("max-shard-size"));
+  wanted.options.tied =
+      one_of<TiedPolicy>(grammar, parsed, "tied", {{"keep", TiedPolicy::keep}, {"alias", TiedPolicy::alias}});
   return action_of(convert, dry_run_convert, std::move(wanted));
 }
 
@@ -66,9 +71,15 @@ Action understand_reshard(const Grammar& grammar, const Parsed& parsed) {
 }  // namespace
 
 Command convert_command() {
-  Grammar grammar("convert", "SRC DST",
-                  "Writes a checkpoint as one of another kind: a torch file, or a DCP directory.");
-  grammar.add()("to", word("KIND"), "pth or dcp (default: by DST's extension)");
+  Grammar grammar(
+      "convert", "SRC DST",
+      "Writes a checkpoint as one of another kind: a torch file, safetensors files, a DCP directory.");
+  grammar.add()("to", word("KIND"), "pth, safetensors or dcp (default: by DST's extension)")(
+      "max-shard-size", word("SIZE"),
+      "most data in one safetensors file (default: in a directory 5GB; a file takes all)")(
+      "tied", word("HOW")->default_value("keep"),
+      "tensors that share a storage, in safetensors files: keep each; alias: one, and the other names "
+      "recorded");
   add_layout_options(grammar, "lay a DCP directory out for so many ranks (default 1)");
   return {std::move(grammar), understand_convert};
 }

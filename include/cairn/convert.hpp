@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "cairn/checkpoint.hpp"
@@ -12,14 +13,25 @@ namespace cairn {
 
 /// What is written.
 enum class ConvertTo : std::uint8_t {
-  automatic,   ///< by the destination: see target_of()
-  torch_file,  ///< one file that plain torch.load opens
-  dcp,         ///< a directory of shards with their `.metadata`
+  automatic,    ///< by the destination: see target_of()
+  torch_file,   ///< one file that plain torch.load opens
+  dcp,          ///< a directory of shards with their `.metadata`
+  safetensors,  ///< a file, or a directory of files with an index (docs/format-safetensors.md)
 };
 
-/// Of a source that is a DCP directory or a torch file. From ConsolidateOptions all hold but `ema`,
-/// `more_outputs`, `copy`, `resume`, which are left as they are; `alignment` and ObjectPolicy::safe are for
-/// torch files: with a DCP directory as what is written they are invalid_argument.
+/// What becomes of tensors that are the same bytes of a torch file, in safetensors files.
+enum class TiedPolicy : std::uint8_t {
+  keep,   ///< each is written
+  alias,  ///< the first by name is written; the others are recorded as names of it
+};
+
+/// Of data in a safetensors file, where nothing is said.
+inline constexpr std::uint64_t kMostShardBytes = 5'000'000'000;
+
+/// Of a source that is a DCP directory, a torch file, or safetensors files. From ConsolidateOptions all hold
+/// but `ema`, `more_outputs`, `copy`, `resume`, which are left as they are; `alignment` and
+/// ObjectPolicy::safe are for torch files: with another target they are invalid_argument, and so are options
+/// of one target with another.
 struct ConvertOptions : ConsolidateOptions {
   ConvertTo to = ConvertTo::automatic;
   /// Of a DCP directory: every tensor that has dimension `dim` is cut along it for so many ranks, as
@@ -32,18 +44,23 @@ struct ConvertOptions : ConsolidateOptions {
   /// white space, then `replicated` (whole) or `shard(D)`. The last that matches decides; one that matches no
   /// tensor is not_found, a line that is no rule corrupt. Empty: none.
   std::string layout_file;
+  /// Of safetensors files: most bytes of data in one, unless a single tensor has more. Without it a
+  /// destination that is a file takes all tensors, a directory is cut at kMostShardBytes.
+  std::optional<std::uint64_t> max_shard_bytes;
+  TiedPolicy tied = TiedPolicy::keep;
 };
 
-/// Local. What `destination` names: a torch file by its extension (.pth, .pt, .ckpt, .bin), else a DCP
-/// directory; an existing directory, and a name that ends in '/', is one too. Throws invalid_argument for
-/// extensions of kinds that are not written (.safetensors, .h5, .hdf5).
+/// Local. What `destination` names: a torch file by its extension (.pth, .pt, .ckpt, .bin), a safetensors
+/// file
+/// (.safetensors), else a DCP directory; an existing directory, and a name that ends in '/', is one too.
+/// Throws invalid_argument for extensions of kinds that are not written (.h5, .hdf5).
 ConvertTo target_of(FileSystem& files, const std::string& destination);
 
 /// Collective. Writes the checkpoint at options.source anew; all ranks share the bytes, and the result is the
 /// same for any number of ranks and threads. A torch file appears as consolidate() says; a DCP directory by
-/// its `.metadata`, which is written last. On failure every rank throws the same Error, what was made is gone
-/// and an old checkpoint is untouched. Stored CRCs are compared as consolidate() does; a chunk that its new
-/// boxes cut across rows is read once more for that.
+/// its `.metadata`, which is written last; safetensors files back to back, the index last. On failure every
+/// rank throws the same Error, what was made is gone and an old checkpoint is untouched. Stored CRCs are
+/// compared as consolidate() does; a chunk that its new boxes cut across rows is read once more for that.
 ConsolidateReport convert(Communicator& comm, FileSystem& files, const ConvertOptions& options);
 
 /// Collective. As convert() to a DCP directory, from a DCP directory only.

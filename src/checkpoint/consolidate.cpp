@@ -22,6 +22,7 @@
 #include "checkpoint/resumption.hpp"
 #include "checkpoint/run_source.hpp"
 #include "checkpoint/run_watch.hpp"
+#include "checkpoint/safetensors_outputs.hpp"
 #include "checkpoint/shard_outputs.hpp"
 #include "checkpoint/source_access.hpp"
 #include "checkpoint/visibility.hpp"
@@ -55,6 +56,8 @@ class Consolidation {
         source_files_(comm, watch_, target.live != nullptr ? options.max_memory / 2 : options.max_memory) {
     if (target.shards)
       outputs_ = std::make_unique<ShardOutputs>(files_, options, *target.shards, plan_, report_);
+    else if (target.safetensors)
+      outputs_ = std::make_unique<SafetensorsOutputs>(files_, options, *target.safetensors, plan_, report_);
     else
       outputs_ = std::make_unique<OutputFiles>(files_, options, plan_, report_);
   }
@@ -186,7 +189,7 @@ class Consolidation {
     source_files_.run("reading the metadata", [&] { read_metadata(site); });
     watch_.enter(RunPhase::looking);
     ShardSearch search{site.directory, options_.write, options_.visibility_timeout_s};
-    search.follow_links = run_source_ && run_source_->follows_links();
+    search.follow_links = follows_links(site.kind);
     search.note = options_.note;
     ShardSites sites = find_shards(comm_, watch_, is_root() ? &run_source_->awaited() : nullptr, search);
     gather_ = sites.gather;
@@ -216,7 +219,7 @@ class Consolidation {
 
   // --- coordinator: everything that can be refused is refused before a tensor byte is read ----------------
   void read_metadata(const SourceSite& site) {
-    const bool drops_empty = target_.shards.has_value();
+    const bool drops_empty = target_.shards || target_.safetensors;
     const SourceReading reading{drops_empty ? torch_file::EmptyDicts::drop : torch_file::EmptyDicts::keep,
                                 options_.fabric ? MergeRule::lightning_stored : MergeRule::lightning_trainer,
                                 !target_.keeps_companion, options_.resume};
@@ -266,6 +269,15 @@ class Consolidation {
     }
     fit_threads(kBufferBytesPerThread + planned_->writer_bytes());
     if (!plan_.is_complete && !dry_) planned_->open(files_, options_.visibility_timeout_s, options_.sync);
+  }
+
+  std::unique_ptr<CheckpointSource> decoded_source(std::span<const std::byte> encoded) {
+    if (target_.live == nullptr && plan_.source_kind == SourceKind::torch_file)
+      return std::make_unique<torch_file::FileSource>(files_, plan_.directory, encoded);
+    if (target_.live == nullptr && is_dcp())
+      return std::make_unique<dcp::DirectorySource>(files_, plan_.directory, Catalog::decode(encoded));
+    FileSystem& files = target_.live != nullptr ? source_files_.files() : files_;
+    return std::make_unique<dcp::BareSource>(files, plan_.directory, Catalog::decode(encoded));
   }
 
   ByteRange owned_windows() const { return planned_->owned_windows(comm_.rank(), writing_ranks()); }

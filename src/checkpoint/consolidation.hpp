@@ -7,6 +7,7 @@
 
 #include "cairn/checkpoint.hpp"
 #include "checkpoint/live_site.hpp"
+#include "checkpoint/safetensors_outputs.hpp"
 #include "checkpoint/shard_outputs.hpp"
 #include "checkpoint/visibility.hpp"
 
@@ -14,7 +15,8 @@ namespace cairn {
 
 struct RunTarget {
   Sources sources = Sources::sharded;
-  std::optional<ShardTarget> shards{};  ///< else torch files
+  std::optional<ShardTarget> shards{};             ///< else
+  std::optional<SafetensorsTarget> safetensors{};  ///< else torch files
   /// The torch file that belongs to a directory is none of the source.
   bool keeps_companion = false;
   /// What is read, in place of options.source; it outlives the run, which takes the catalogue. Each rank's

@@ -85,6 +85,27 @@ std::unique_ptr<ShardPlan> read_shards(ByteReader& in) {
   return plan;
 }
 
+void write_tensor_files(ByteWriter& out, const TensorFilesPlan& plan) {
+  out.write<std::uint64_t>(plan.files.size());
+  for (const auto& [path, header_bytes, records] : plan.files) {
+    out.counted_text(path);
+    out.write(header_bytes);
+    out.write(records);
+  }
+  write_contents(out, plan.contents);
+}
+
+std::unique_ptr<TensorFilesPlan> read_tensor_files(ByteReader& in) {
+  auto plan = std::make_unique<TensorFilesPlan>();
+  for (auto left = in.read<std::uint64_t>(); left > 0; --left) {
+    std::string path(in.counted_text());
+    const auto header_bytes = in.read<std::uint64_t>();
+    plan->files.push_back({std::move(path), header_bytes, in.read<std::uint64_t>()});
+  }
+  plan->contents = read_contents(in);
+  return plan;
+}
+
 }  // namespace
 
 std::vector<std::uint64_t> record_bytes(const std::vector<RecordContent>& contents) {
@@ -122,6 +143,8 @@ std::vector<std::byte> ConsolidationPlan::encode(std::span<const std::byte> sour
   for (const OutputPlan& output : outputs) write_output(out, output);
   out.write<std::uint8_t>(shards ? 1 : 0);
   if (shards) write_shards(out, *shards);
+  out.write<std::uint8_t>(tensor_files ? 1 : 0);
+  if (tensor_files) write_tensor_files(out, *tensor_files);
   out.append(source);
   return out.take();
 }
@@ -139,6 +162,7 @@ ConsolidationPlan ConsolidationPlan::decode(std::span<const std::byte> bytes,
   }
   for (auto left = in.read<std::uint64_t>(); left > 0; --left) plan.outputs.push_back(read_output(in));
   if (in.read<std::uint8_t>() != 0) plan.shards = read_shards(in);
+  if (in.read<std::uint8_t>() != 0) plan.tensor_files = read_tensor_files(in);
   source = in.bytes(in.remaining());
   return plan;
 }

@@ -10,6 +10,7 @@
 
 #include "cairn/metadata.hpp"
 #include "formats/record_content.hpp"
+#include "formats/safetensors/files_layout.hpp"
 #include "formats/torch_file/layout.hpp"
 #include "formats/torch_file/state_pickle.hpp"
 #include "plan/windows.hpp"
@@ -35,15 +36,22 @@ struct ShardPlan {
   std::vector<torch_file::StatePickle> objects;
 };
 
+/// The safetensors files that all ranks write: their data.
+struct TensorFilesPlan {
+  std::vector<safetensors::DataFile> files;  ///< created by the coordinator, opened by all
+  std::vector<RecordContent> contents;       ///< of all files
+};
+
 enum class SourceKind : std::uint8_t { dcp, torch_file, safetensors, hf_dcp, merged };
 
 struct ConsolidationPlan {
   SourceKind source_kind = SourceKind::dcp;
-  std::string directory;                ///< that the source's files lie in
-  std::vector<OutputPlan> outputs;      ///< or
-  std::unique_ptr<ShardPlan> shards{};  ///< these
-  std::vector<WindowRun> finished;      ///< windows that an earlier run has written
-  bool is_complete = false;             ///< the outputs are whole, by an earlier run
+  std::string directory;                            ///< that the source's files lie in
+  std::vector<OutputPlan> outputs;                  ///< or
+  std::unique_ptr<ShardPlan> shards{};              ///< these, or
+  std::unique_ptr<TensorFilesPlan> tensor_files{};  ///< these
+  std::vector<WindowRun> finished;                  ///< windows that an earlier run has written
+  bool is_complete = false;                         ///< the outputs are whole, by an earlier run
 
   /// Of the outputs, without their temporary paths.
   std::uint64_t hash() const;

@@ -13,7 +13,7 @@ namespace cairn {
 namespace {
 
 constexpr std::array<std::string_view, 4> kTorchFiles{".pth", ".pt", ".ckpt", ".bin"};
-constexpr std::array<std::string_view, 3> kNotWritten{".safetensors", ".h5", ".hdf5"};
+constexpr std::array<std::string_view, 2> kNotWritten{".h5", ".hdf5"};
 
 void check_options(const ConvertOptions& options) {
   if (options.destination.empty()) fail(ErrorKind::invalid_argument, "no destination was given");
@@ -27,8 +27,15 @@ void check_is_whole(const ConvertOptions& options) {
          escape_name(options.destination));
   }
   if (options.ranks == 1 && options.dim == 0) return;
-  fail(ErrorKind::invalid_argument, "{}: a torch file is whole; a layout for {} ranks is for a DCP directory",
+  fail(ErrorKind::invalid_argument, "{}: a layout for {} ranks is for a DCP directory, and this is none",
        escape_name(options.destination), options.ranks);
+}
+
+void check_is_not_safetensors(const ConvertOptions& options) {
+  if (!options.max_shard_bytes && options.tied == TiedPolicy::keep) return;
+  fail(ErrorKind::invalid_argument,
+       "{}: the size of shards and tied tensors are for safetensors files, and these are none",
+       escape_name(options.destination));
 }
 
 ConvertTo agreed_target(Communicator& comm, FileSystem& files, const ConvertOptions& options) {
@@ -44,16 +51,16 @@ std::string without_slashes(std::string path) {
   return path;
 }
 
-void check_is_for_shards(const ConvertOptions& options) {
+void check_is_no_torch_file(const ConvertOptions& options) {
   if (options.alignment != ConsolidateOptions().alignment) {
-    fail(ErrorKind::invalid_argument, "{}: an alignment of {} is for a torch file, this is a DCP directory",
+    fail(ErrorKind::invalid_argument, "{}: an alignment of {} is for a torch file, and this is none",
          escape_name(options.destination), options.alignment);
   }
   if (options.objects == ObjectPolicy::safe) {
     throw Error(ErrorKind::invalid_argument,
-                fmt::format("{}: a second file for objects is for a torch file, this is a DCP directory",
+                fmt::format("{}: a second file for objects is for a torch file, and this is none",
                             escape_name(options.destination)),
-                "in a directory each object is an item of its own: keep or drop them");
+                "keep or drop them");
   }
 }
 
@@ -64,18 +71,35 @@ struct Job {
 };
 
 Job write_shards(Communicator& comm, ConvertOptions options, Sources sources) {
-  on_all_ranks("checking the options", comm, [&] { check_is_for_shards(options); });
+  on_all_ranks("checking the options", comm, [&] {
+    check_is_no_torch_file(options);
+    check_is_not_safetensors(options);
+  });
   options.destination = without_slashes(options.destination);
   const ShardTarget shards{options.ranks, options.dim, options.layout_file};
-  return {std::move(options), {sources, shards}};
+  return {std::move(options), {.sources = sources, .shards = shards}};
+}
+
+Job write_safetensors(Communicator& comm, const ConvertOptions& options) {
+  on_all_ranks("checking the options", comm, [&] {
+    check_is_no_torch_file(options);
+    check_is_whole(options);
+    if (options.max_shard_bytes == 0) fail(ErrorKind::invalid_argument, "shards of 0 bytes: 1 is the least");
+  });
+  const SafetensorsTarget target{options.max_shard_bytes, options.tied};
+  return {options, {.sources = Sources::all, .safetensors = target}};
 }
 
 Job convert_job(Communicator& comm, FileSystem& files, const ConvertOptions& options) {
   on_all_ranks("checking the options", comm, [&] { check_options(options); });
-  if (agreed_target(comm, files, options) == ConvertTo::dcp)
-    return write_shards(comm, options, Sources::all);
-  on_all_ranks("checking the options", comm, [&] { check_is_whole(options); });
-  return {options, {Sources::all, {}}};
+  const ConvertTo target = agreed_target(comm, files, options);
+  if (target == ConvertTo::dcp) return write_shards(comm, options, Sources::all);
+  if (target == ConvertTo::safetensors) return write_safetensors(comm, options);
+  on_all_ranks("checking the options", comm, [&] {
+    check_is_whole(options);
+    check_is_not_safetensors(options);
+  });
+  return {options, {.sources = Sources::all}};
 }
 
 Job reshard_job(Communicator& comm, const ConvertOptions& options) {
@@ -93,6 +117,7 @@ ConvertTo target_of(FileSystem& files, const std::string& destination) {
       fail(ErrorKind::invalid_argument, "{}: Cairn does not write files of this kind",
            escape_name(destination));
   }
+  if (destination.ends_with(".safetensors")) return ConvertTo::safetensors;
   for (const std::string_view extension : kTorchFiles) {
     if (destination.ends_with(extension)) return ConvertTo::torch_file;
   }

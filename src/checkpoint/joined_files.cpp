@@ -30,7 +30,8 @@ void JoinedFiles::write(std::uint64_t byte_offset, std::span<const std::byte> by
     const ByteRange here = clip(part->range, range);
     if (here.size() == 0) continue;
     open(static_cast<std::size_t>(part - parts_.begin()))
-        ->write(here.begin - part->range.begin, bytes.subspan(here.begin - range.begin, here.size()));
+        ->write(part->file_offset + here.begin - part->range.begin,
+                bytes.subspan(here.begin - range.begin, here.size()));
   }
 }
 

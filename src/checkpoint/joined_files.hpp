@@ -20,6 +20,7 @@ class JoinedFiles final : public File {
   struct Part {
     std::string path;
     ByteRange range;
+    std::uint64_t file_offset = 0;  ///< where in the file the range begins
   };
   /// The parts are in order and apart; what is written between them must be zeros, and is dropped. They are
   /// opened when they are first written to, waited for as open_write_late() does, a bounded number at a

@@ -25,6 +25,8 @@ PlannedOutputs::PlannedOutputs(const ConsolidationPlan& plan, const Catalog& cat
     shards_.emplace(plan.shards->catalog, plan.shards->objects, kWindowBytes);
     shard_contents_ = shards_->contents(plan.shards->tensors);
   }
+  if (plan.tensor_files)
+    tensor_files_.emplace(plan.tensor_files->files, plan.tensor_files->contents, kWindowBytes);
   if (output_count() == 1 && !has_casts(output_contents(0), catalog)) return;
   std::vector<OutputFan::Output> outputs;
   for (std::size_t i = 0; i < output_count(); ++i) outputs.push_back({&output_layout(i), output_contents(i)});
@@ -33,10 +35,12 @@ PlannedOutputs::PlannedOutputs(const ConsolidationPlan& plan, const Catalog& cat
 
 const OutputLayout& PlannedOutputs::output_layout(std::size_t output) const {
   if (shards_) return *shards_;
+  if (tensor_files_) return *tensor_files_;
   return layouts_[output];
 }
 
 const std::vector<RecordContent>& PlannedOutputs::output_contents(std::size_t output) const {
+  if (tensor_files_) return plan_.tensor_files->contents;
   return shards_ ? shard_contents_ : plan_.outputs[output].contents;
 }
 
@@ -84,15 +88,21 @@ PlannedOutputs::Moved PlannedOutputs::moved_by(ByteRange owned) const {
 }
 
 void PlannedOutputs::open(FileSystem& files, double timeout_s, bool sync) {
-  if (shards_) files_.push_back(joined_shards(files, timeout_s, sync));
+  if (is_joined()) files_.push_back(joined(files, timeout_s, sync));
   for (const OutputPlan& output : plan_.outputs)
     files_.push_back(open_write_late(files, output.temporary_path, timeout_s));
 }
 
-std::unique_ptr<File> PlannedOutputs::joined_shards(FileSystem& files, double timeout_s, bool sync) const {
+std::unique_ptr<File> PlannedOutputs::joined(FileSystem& files, double timeout_s, bool sync) const {
   std::vector<JoinedFiles::Part> parts;
-  for (const auto& [name, range] : shards_->shards())
-    parts.push_back({plan_.shards->directory + "/" + name, range});
+  if (shards_) {
+    for (const auto& [name, range] : shards_->shards())
+      parts.push_back({plan_.shards->directory + "/" + name, range});
+  }
+  for (std::size_t i = 0; tensor_files_ && i < plan_.tensor_files->files.size(); ++i) {
+    const safetensors::DataFile& file = plan_.tensor_files->files[i];
+    parts.push_back({file.path, tensor_files_->data()[i], file.header_bytes});
+  }
   return std::make_unique<JoinedFiles>(files, std::move(parts), timeout_s, sync);
 }
 

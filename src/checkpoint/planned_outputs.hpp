@@ -11,6 +11,7 @@
 #include "engine/output_fan.hpp"
 #include "engine/window_writer.hpp"
 #include "formats/dcp/shards_layout.hpp"
+#include "formats/safetensors/files_layout.hpp"
 
 namespace cairn {
 
@@ -19,9 +20,10 @@ class PlannedOutputs {
   /// Both outlive it. One output without casts is what windows are cut from; else a sequence of all contents.
   PlannedOutputs(const ConsolidationPlan& plan, const Catalog& catalog);
 
-  /// Of the torch file, and of the shards, which are one output.
+  /// Of the torch file; of the shards, and of the safetensors files, which are one output.
   const torch_file::Layout& layout(std::size_t output) const { return layouts_[output]; }
   const dcp::ShardsLayout& shards() const { return *shards_; }
+  const safetensors::FilesLayout& tensor_files() const { return *tensor_files_; }
   bool is_direct() const { return !fan_; }
 
   // --- what windows are made of ---------------------------------------------------------------------------
@@ -42,8 +44,8 @@ class PlannedOutputs {
 
   // --- files ----------------------------------------------------------------------------------------------
   void open(FileSystem& files, double timeout_s, bool sync);
-  /// The shards as one file, in the coordinates of their layout.
-  std::unique_ptr<File> joined_shards(FileSystem& files, double timeout_s, bool sync) const;
+  /// The shards, or safetensors files, as one file, in the coordinates of their layout.
+  std::unique_ptr<File> joined(FileSystem& files, double timeout_s, bool sync) const;
   MakeWriter make_writer() const;
   File& file(std::size_t output) const { return *files_[output]; }
   void sync();  ///< also while other threads write
@@ -58,13 +60,15 @@ class PlannedOutputs {
   std::vector<std::uint64_t> split_records(std::size_t output) const;
 
  private:
-  std::size_t output_count() const { return shards_ ? 1 : layouts_.size(); }
+  bool is_joined() const { return shards_ || tensor_files_; }
+  std::size_t output_count() const { return is_joined() ? 1 : layouts_.size(); }
   const OutputLayout& output_layout(std::size_t output) const;
   const std::vector<RecordContent>& output_contents(std::size_t output) const;
 
   const ConsolidationPlan& plan_;
   std::vector<torch_file::Layout> layouts_;
   std::optional<dcp::ShardsLayout> shards_;
+  std::optional<safetensors::FilesLayout> tensor_files_;
   std::vector<RecordContent> shard_contents_;
   std::optional<OutputFan> fan_;
   std::vector<std::unique_ptr<File>> files_;

@@ -65,10 +65,6 @@ std::string RunSource::place() const {
   return is_file ? site_.directory + "/" + site_.metadata.name : site_.directory;
 }
 
-bool RunSource::follows_links() const {
-  return site_.kind == SourceKind::safetensors || site_.kind == SourceKind::hf_dcp;
-}
-
 void RunSource::read_metadata(FileSystem& view, FileSystem& own) {
   if (is_directory(site_.kind)) {
     read_directory(view, own);
@@ -150,6 +146,10 @@ void RunSource::add_digest(const FileDigest& other) {
 
 void RunSource::add_notes(std::span<const std::string> notes) {
   notes_.insert(notes_.end(), notes.begin(), notes.end());
+}
+
+bool follows_links(SourceKind kind) {
+  return kind == SourceKind::safetensors || kind == SourceKind::hf_dcp;
 }
 
 std::unique_ptr<CheckpointSource> decode_source(FileSystem& files, SourceKind kind,

@@ -37,8 +37,6 @@ class RunSource {
   void read_metadata(FileSystem& view, FileSystem& own);
   /// The files that it needs, with the items in them as far as they are known.
   const Catalog& awaited() const;
-  /// Whether its files may be links out of the directory.
-  bool follows_links() const;
   /// Checks the structure and opens it. Throws corrupt with the faults found. `view` outlives the source.
   std::unique_ptr<CheckpointSource> open(FileSystem& view);
 
@@ -67,6 +65,9 @@ class RunSource {
   FileDigest digest_;
   std::vector<std::string> notes_;
 };
+
+/// Whether files of such a source may be links out of its directory.
+bool follows_links(SourceKind kind);
 
 /// Another rank: from what CheckpointSource::encode() gave. `files` outlives the source.
 std::unique_ptr<CheckpointSource> decode_source(FileSystem& files, SourceKind kind,

@@ -208,7 +208,7 @@ const PassedBytes& ShardOutputs::passed_before() const {
 void ShardOutputs::finish(const PlannedOutputs& planned, const std::vector<std::uint32_t>& all) {
   const dcp::ShardsLayout& layout = planned.shards();
   const auto crcs = planned.crcs_of(0, all);
-  const auto file = planned.joined_shards(files_, options_.visibility_timeout_s, options_.sync);
+  const auto file = planned.joined(files_, options_.visibility_timeout_s, options_.sync);
   for (const std::uint64_t record : planned.split_records(0)) {
     const ByteRange extent = layout.extent(record), payload = layout.payload(record);
     Bytes back(extent.end - payload.end);
