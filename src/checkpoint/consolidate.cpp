@@ -271,15 +271,6 @@ class Consolidation {
     if (!plan_.is_complete && !dry_) planned_->open(files_, options_.visibility_timeout_s, options_.sync);
   }
 
-  std::unique_ptr<CheckpointSource> decoded_source(std::span<const std::byte> encoded) {
-    if (target_.live == nullptr && plan_.source_kind == SourceKind::torch_file)
-      return std::make_unique<torch_file::FileSource>(files_, plan_.directory, encoded);
-    if (target_.live == nullptr && is_dcp())
-      return std::make_unique<dcp::DirectorySource>(files_, plan_.directory, Catalog::decode(encoded));
-    FileSystem& files = target_.live != nullptr ? source_files_.files() : files_;
-    return std::make_unique<dcp::BareSource>(files, plan_.directory, Catalog::decode(encoded));
-  }
-
   ByteRange owned_windows() const { return planned_->owned_windows(comm_.rank(), writing_ranks()); }
   int writing_ranks() const { return gather_ ? 1 : comm_.size(); }
 
