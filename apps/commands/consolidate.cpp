@@ -21,7 +21,9 @@ int run(Context& context, const Wanted& wanted) {
 
 Action understand(const Grammar& grammar, const Parsed& parsed) {
   Wanted wanted;
-  read_run_options(grammar, parsed, wanted.options);
+  read_run_options(grammar, parsed, wanted.options, true);
+  wanted.options.fabric = parsed.options["fabric"].as<bool>();
+  wanted.options.whole_iteration = parsed.options["whole-iteration"].as<bool>();
   wanted.options.resume = parsed.options["resume"].as<bool>();
   wanted.options.ema = parsed.options["ema"].as<bool>();
   wanted.options.more_outputs = parsed.texts("output");
@@ -44,12 +46,14 @@ Action understand(const Grammar& grammar, const Parsed& parsed) {
 }  // namespace
 
 Command consolidate_command() {
-  Grammar grammar("consolidate", "SRC DST",
+  Grammar grammar("consolidate", "SRC [DST]",
                   "Writes a sharded checkpoint as one torch file that plain torch.load opens.");
   add_output_options(grammar);
   grammar.add()("resume", flag(),
                 "keep a journal, so that a run that was stopped can be continued; continue it");
   add_name_options(grammar);
+  add_fabric_option(grammar);
+  add_whole_iteration_option(grammar);
   grammar.add()("ema", flag(), "also model_ema_fp32.pth and model_ema_bf16.pth, of what net_ema.* holds")(
       "output", words("FILE:RULES"),
       "a further file from the same read: select=GLOB,rename=FROM=TO,cast=DTYPE…")(

@@ -50,6 +50,8 @@ Action action_of(Verb verb, DryVerb dry_verb, Wanted wanted) {
 
 Action understand_convert(const Grammar& grammar, const Parsed& parsed) {
   Wanted wanted = read_options(grammar, parsed);
+  wanted.options.fabric = parsed.options["fabric"].as<bool>();
+  wanted.options.whole_iteration = parsed.options["whole-iteration"].as<bool>();
   if (parsed.has("to")) {
     wanted.options.to = one_of<ConvertTo>(
         grammar, parsed, "to",
@@ -80,6 +82,8 @@ Command convert_command() {
       "tied", word("HOW")->default_value("keep"),
       "tensors that share a storage, in safetensors files: keep each; alias: one, and the other names "
       "recorded");
+  add_fabric_option(grammar);
+  add_whole_iteration_option(grammar);
   add_layout_options(grammar, "lay a DCP directory out for so many ranks (default 1)");
   return {std::move(grammar), understand_convert};
 }

@@ -139,10 +139,20 @@ void add_run_options(Grammar& grammar) {
       "dry-run", flag(), "print what would be read and written, and make nothing");
 }
 
-void read_run_options(const Grammar& grammar, const Parsed& parsed, ConsolidateOptions& options) {
-  grammar.expect_operands(parsed, 2, 2);
+void add_fabric_option(Grammar& grammar) {
+  grammar.add()("fabric", flag(), "of a Lightning folder: the keys as they are stored, not the Trainer's");
+}
+
+void add_whole_iteration_option(Grammar& grammar) {
+  grammar.add()("whole-iteration", flag(),
+                "all components of a training iteration, each under a key of its name");
+}
+
+void read_run_options(const Grammar& grammar, const Parsed& parsed, ConsolidateOptions& options,
+                      bool may_choose) {
+  grammar.expect_operands(parsed, may_choose ? 1 : 2, 2);
   options.source = path_operand(parsed.operands[0]);
-  options.destination = path_operand(parsed.operands[1]);
+  if (parsed.operands.size() > 1) options.destination = path_operand(parsed.operands[1]);
   options.overwrite = parsed.options["overwrite"].as<bool>();
   options.sync = !parsed.options["no-sync"].as<bool>();
   options.flat = parsed.options["flat"].as<bool>();

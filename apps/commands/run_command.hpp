@@ -24,8 +24,14 @@ void add_name_options(Grammar& grammar);
 void add_file_options(Grammar& grammar);
 void add_run_options(Grammar& grammar);
 
-/// Reads them, and the two operands.
-void read_run_options(const Grammar& grammar, const Parsed& parsed, ConsolidateOptions& options);
+/// Of Lightning folders.
+void add_fabric_option(Grammar& grammar);
+/// Of training trees.
+void add_whole_iteration_option(Grammar& grammar);
+
+/// Reads them, and the two operands, of which the second may be missing where `may_choose`.
+void read_run_options(const Grammar& grammar, const Parsed& parsed, ConsolidateOptions& options,
+                      bool may_choose = false);
 inline bool is_dry_run(const Parsed& parsed) { return parsed.options["dry-run"].as<bool>(); }
 
 /// The value that the option's word stands for. Throws invalid_argument that lists the words.

@@ -104,8 +104,10 @@ enum class WriteMode : std::uint8_t {
 };
 
 struct ConsolidateOptions {
-  std::string source;       ///< DCP directory
-  std::string destination;  ///< file; or a directory (existing, or ending in '/'): model.pth in it
+  std::string source;  ///< a checkpoint of any kind that is read, but a torch file
+  /// A file; or a directory (existing, or ending in '/'): model.pth in it. Empty: of a Lightning folder
+  /// `<folder>.consolidated`, else invalid_argument.
+  std::string destination;
   bool overwrite = false;
   bool sync = true;                        ///< fsync before publishing
   std::uint64_t max_memory = 64ull << 20;  ///< data buffers of one rank, in bytes

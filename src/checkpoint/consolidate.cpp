@@ -55,11 +55,11 @@ class Consolidation {
         begin_(std::chrono::steady_clock::now()),
         source_files_(comm, watch_, target.live != nullptr ? options.max_memory / 2 : options.max_memory) {
     if (target.shards)
-      outputs_ = std::make_unique<ShardOutputs>(files_, options, *target.shards, plan_, report_);
+      outputs_ = std::make_unique<ShardOutputs>(files_, options_, *target.shards, plan_, report_);
     else if (target.safetensors)
-      outputs_ = std::make_unique<SafetensorsOutputs>(files_, options, *target.safetensors, plan_, report_);
+      outputs_ = std::make_unique<SafetensorsOutputs>(files_, options_, *target.safetensors, plan_, report_);
     else
-      outputs_ = std::make_unique<OutputFiles>(files_, options, plan_, report_);
+      outputs_ = std::make_unique<OutputFiles>(files_, options_, plan_, report_);
   }
 
   template <class Body>
@@ -224,6 +224,7 @@ class Consolidation {
                                 options_.fabric ? MergeRule::lightning_stored : MergeRule::lightning_trainer,
                                 !target_.keeps_companion, options_.resume};
     run_source_.emplace(site, reading);
+    if (options_.destination.empty()) options_.destination = default_destination(site);
     outputs_->choose(source_files_.files(), run_source_->place(), requests_);
     run_source_->read_metadata(source_files_.files(), files_);
   }
@@ -404,7 +405,7 @@ class Consolidation {
   Communicator& comm_;
   RunWatch watch_;  // before all that it watches
   FileSystem& files_;
-  const ConsolidateOptions& options_;
+  ConsolidateOptions options_;  // the coordinator may choose the destination
   const RunTarget& target_;
   const std::chrono::steady_clock::time_point begin_;
   int threads_ = 1;

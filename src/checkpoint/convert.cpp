@@ -76,8 +76,9 @@ Job write_shards(Communicator& comm, ConvertOptions options, Sources sources) {
     check_is_not_safetensors(options);
   });
   options.destination = without_slashes(options.destination);
-  const ShardTarget shards{options.ranks, options.dim, options.layout_file};
-  return {std::move(options), {.sources = sources, .shards = shards}};
+  const bool keeps_companion = sources == Sources::directories;  // it stays what it is
+  const ShardTarget shards{options.ranks, options.dim, options.layout_file, keeps_companion};
+  return {std::move(options), {.sources = sources, .shards = shards, .keeps_companion = keeps_companion}};
 }
 
 Job write_safetensors(Communicator& comm, const ConvertOptions& options) {

@@ -14,16 +14,20 @@
 #include "base/text.hpp"
 #include "formats/dcp/bare_source.hpp"
 #include "formats/dcp/item_writer.hpp"
+#include "formats/dcp/rank_metadata.hpp"
 #include "formats/dcp/source.hpp"
 #include "formats/dcp/structure.hpp"
+#include "formats/layout/companions.hpp"
 #include "formats/layouts.hpp"
+#include "formats/merged/merged_source.hpp"
 #include "formats/torch_file/source.hpp"
 #include "formats/torch_file/state_pickle.hpp"
 
 namespace cairn {
 namespace {
 
-constexpr std::uint8_t kDirectory = 0, kTorchFile = 1, kSafetensors = 2;  // what comes first on the wire
+constexpr std::uint8_t kDirectory = 0, kTorchFile = 1, kSafetensors = 2,
+                       kMerged = 3;  // what comes first on the wire
 
 /// A DCP directory; or, of BareSource, safetensors files.
 template <class Chunks>
@@ -64,38 +68,12 @@ class DcpLoadSource final : public LoadSource {
 using DirectoryLoadSource = DcpLoadSource<dcp::DirectorySource>;
 using SafetensorsLoadSource = DcpLoadSource<dcp::BareSource>;
 
-/// Its pickle is where the file was opened.
-class TorchFileLoadSource final : public LoadSource {
+/// Objects of a torch file as torch.save makes them on their own.
+class TorchObjects {
  public:
-  TorchFileLoadSource(FileSystem& files, const FilePlace& place)
-      : place_(place), source_(files, place.directory, place.name, torch_file::EmptyDicts::drop) {}
-  TorchFileLoadSource(FileSystem& files, const FilePlace& place, std::span<const std::byte> encoded)
-      : place_(place), source_(files, place.directory, encoded) {}
+  explicit TorchObjects(torch_file::FileSource& source) : source_(source) {}
 
-  Source& chunks() override { return source_; }
-  bool has_objects_everywhere() const override { return false; }
-
-  Bytes object_item(const ObjectInfo& object) override {
-    return with_context([&] { return describe(object); }, [&] { return item_of(object); });
-  }
-
-  std::string describe(const ObjectInfo& object) override {
-    return fmt::format("'{}' in {}", escape_name(source_.catalog().name(object)), escape_name(place_.name));
-  }
-
-  Bytes encode() const override {
-    ByteWriter out;
-    out.write(kTorchFile);
-    out.counted_text(place_.directory);
-    out.counted_text(place_.name);
-    out.append(source_.encode());
-    return out.take();
-  }
-
-  const std::vector<std::string>& notes() const { return source_.notes(); }
-
- private:
-  Bytes item_of(const ObjectInfo& object) {
+  Bytes item(const ObjectInfo& object) {
     const auto number = static_cast<std::uint32_t>(&object - source_.catalog().objects().data());
     const auto find_storage = [&](std::uint32_t, pickle::Value id) {
       return source_.find_storage(arena_, id, object);
@@ -107,6 +85,7 @@ class TorchFileLoadSource final : public LoadSource {
     return dcp::object_item(made.pickle, storages);
   }
 
+ private:
   Bytes read(const RecordContent& content) {
     check_copies(content);
     Bytes bytes(content.bytes);
@@ -130,12 +109,97 @@ class TorchFileLoadSource final : public LoadSource {
 
   static constexpr std::uint64_t kMostCopied = 64 << 20, kMostCopies = 4;
 
-  FilePlace place_;
-  torch_file::FileSource source_;
+  torch_file::FileSource& source_;
   pickle::Arena arena_;             // the file's values, of all objects
   std::set<std::uint64_t> copied_;  // storages, by where they begin
   std::uint64_t copied_bytes_ = 0, distinct_bytes_ = 0;
 };
+
+/// Its pickle is where the file was opened.
+class TorchFileLoadSource final : public LoadSource {
+ public:
+  TorchFileLoadSource(FileSystem& files, const FilePlace& place)
+      : place_(place), source_(files, place.directory, place.name, torch_file::EmptyDicts::drop) {}
+  TorchFileLoadSource(FileSystem& files, const FilePlace& place, std::span<const std::byte> encoded)
+      : place_(place), source_(files, place.directory, encoded) {}
+
+  Source& chunks() override { return source_; }
+  bool has_objects_everywhere() const override { return false; }
+
+  Bytes object_item(const ObjectInfo& object) override {
+    return with_context([&] { return describe(object); }, [&] { return objects_.item(object); });
+  }
+
+  std::string describe(const ObjectInfo& object) override {
+    return fmt::format("'{}' in {}", escape_name(source_.catalog().name(object)), escape_name(place_.name));
+  }
+
+  Bytes encode() const override {
+    ByteWriter out;
+    out.write(kTorchFile);
+    out.counted_text(place_.directory);
+    out.counted_text(place_.name);
+    out.append(source_.encode());
+    return out.take();
+  }
+
+  const std::vector<std::string>& notes() const { return source_.notes(); }
+
+ private:
+  FilePlace place_;
+  torch_file::FileSource source_;
+  TorchObjects objects_{source_};
+};
+
+/// A DCP directory and the torch file that belongs to it, under the names as they are stored.
+class MergedLoadSource final : public LoadSource {
+ public:
+  MergedLoadSource(std::string directory, std::unique_ptr<MergedSource> source)
+      : directory_(std::move(directory)), source_(std::move(source)) {}
+
+  Source& chunks() override { return *source_; }
+  bool has_objects_everywhere() const override { return false; }
+
+  Bytes object_item(const ObjectInfo& object) override {
+    return with_context([&] { return describe(object); },
+                        [&] {
+                          if (const ObjectInfo* of_file = source_->object_of_file(object))
+                            return objects_.item(*of_file);
+                          Bytes item(object.item.byte_length);
+                          source_->read(object.item.file, object.item.byte_offset, item);
+                          return item;
+                        });
+  }
+
+  std::string describe(const ObjectInfo& object) override {
+    const Catalog& catalog = source_->catalog();
+    return fmt::format("'{}' in {}", escape_name(catalog.name(object)),
+                       escape_name(catalog.files()[object.item.file]));
+  }
+
+  Bytes encode() const override {
+    ByteWriter out;
+    out.write(kMerged);
+    out.counted_text(directory_);
+    out.append(source_->encode());
+    return out.take();
+  }
+
+ private:
+  std::string directory_;
+  std::unique_ptr<MergedSource> source_;
+  TorchObjects objects_{source_->file()};
+};
+
+std::unique_ptr<MergedSource> merged_source(FileSystem& shards, const Located& located, Catalog catalog) {
+  const auto rule =
+      located.companion == layout::kMegatronFile ? MergeRule::megatron : MergeRule::lightning_stored;
+  return std::make_unique<MergedSource>(
+      std::make_unique<dcp::DirectorySource>(shards, located.path, std::move(catalog)),
+      std::make_unique<torch_file::FileSource>(shards, located.path, located.companion,
+                                               torch_file::EmptyDicts::drop),
+      rule);
+}
 
 bool may_come_late(const FaultList& faults) {
   return std::ranges::any_of(faults.faults(), [](const Fault& fault) {
@@ -185,13 +249,19 @@ OpenedSource open_load_source(FileSystem& files, FileSystem& shards, const std::
         std::make_unique<SafetensorsLoadSource>(shards, site.directory, std::move(contents.catalog));
     return opened;
   }
-  opened.pin = ReadPin::take(files, located.path + "/.metadata");
+  opened.pin = ReadPin::take(files, located.path + "/" + dcp::first_metadata_name(files, located.path));
   FaultList faults;
   auto metadata = dcp::decode_metadata_file(files, located.path, faults);
   faults.throw_if_any(located.path);
   until_there(timeout_s, located.path,
               [&](FaultList& found) { dcp::check_structure(files, located.path, metadata.catalog, found); });
   opened.notes.insert(opened.notes.end(), metadata.notes.begin(), metadata.notes.end());
+  if (!located.companion.empty()) {
+    auto merged = merged_source(shards, located, std::move(metadata.catalog));
+    opened.notes.insert(opened.notes.end(), merged->notes().begin(), merged->notes().end());
+    opened.source = std::make_unique<MergedLoadSource>(std::move(located.path), std::move(merged));
+    return opened;
+  }
   opened.source =
       std::make_unique<DirectoryLoadSource>(shards, std::move(located.path), std::move(metadata.catalog));
   return opened;
@@ -204,6 +274,10 @@ std::unique_ptr<LoadSource> decode_load_source(FileSystem& shards, std::span<con
   if (kind == kTorchFile) {
     const FilePlace place{std::move(directory), std::string(in.counted_text())};
     return std::make_unique<TorchFileLoadSource>(shards, place, in.bytes(in.remaining()));
+  }
+  if (kind == kMerged) {
+    auto merged = MergedSource::decode(shards, directory, in.bytes(in.remaining()));
+    return std::make_unique<MergedLoadSource>(std::move(directory), std::move(merged));
   }
   auto catalog = Catalog::decode(in.bytes(in.remaining()));
   if (kind == kSafetensors)

@@ -148,9 +148,13 @@ void RunSource::add_notes(std::span<const std::string> notes) {
   notes_.insert(notes_.end(), notes.begin(), notes.end());
 }
 
-bool follows_links(SourceKind kind) {
-  return kind == SourceKind::safetensors || kind == SourceKind::hf_dcp;
+std::string default_destination(const SourceSite& site) {
+  if (site.companion != layout::kLightningFile) return {};
+  const auto end = site.directory.find_last_not_of('/');
+  return site.directory.substr(0, end == std::string::npos ? 0 : end + 1) + ".consolidated";
 }
+
+bool follows_links(SourceKind kind) { return kind == SourceKind::safetensors || kind == SourceKind::hf_dcp; }
 
 std::unique_ptr<CheckpointSource> decode_source(FileSystem& files, SourceKind kind,
                                                 const std::string& directory,

@@ -12,14 +12,24 @@
 #include "formats/dcp/item_writer.hpp"
 #include "formats/dcp/metadata_encoder.hpp"
 #include "formats/dcp/shards_layout.hpp"
+#include "formats/layout/companions.hpp"
 
 namespace cairn {
+namespace {
+
+constexpr std::uint64_t kCopyBytes = 1 << 20;
+
+}  // namespace
 
 // --- planned ----------------------------------------------------------------------------------------------
 
 void ShardOutputs::choose(FileSystem& view, const std::string& source, std::vector<OutputRequest>& requests) {
   check_output_directory(view, source, options_.destination, options_.overwrite);
   complete_requests(view, options_.destination + "/.metadata", requests);
+  if (target_.keeps_companion) {
+    source_ = source;
+    companions_ = layout::companion_files(layout::Folder(view, source));
+  }
   if (target_.layout_file.empty()) return;
   layout_rules_ = LayoutRules::parse(read_text(view, target_.layout_file), target_.layout_file);
 }
@@ -190,13 +200,30 @@ void ShardOutputs::add_entry(std::span<const Item> items, std::span<const std::u
 
 // --- written ----------------------------------------------------------------------------------------------
 
-void ShardOutputs::create(FileSystem&, const PlannedOutputs& planned, const FileDigest&,
+void ShardOutputs::create(FileSystem& view, const PlannedOutputs& planned, const FileDigest&,
                           const std::vector<std::string>&) {
   if (dry_ != nullptr) return;
   for (const auto& [name, range] : planned.shards().shards()) {
     NewFile& made = new_files_.emplace_back(files_, output_->directory() + "/" + name);
     made.file().allocate(range.size());
     made.close();
+  }
+  copy_companions(view);
+}
+
+void ShardOutputs::copy_companions(FileSystem& view) {
+  for (const std::string& name : companions_) {
+    const auto from = view.open_read(source_ + "/" + name);
+    NewFile& made = new_files_.emplace_back(files_, output_->directory() + "/" + name);
+    Bytes buffer(std::min(from->size(), kCopyBytes));
+    for (std::uint64_t at = 0; at < from->size(); at += kCopyBytes) {
+      const auto piece = std::span(buffer).first(std::min(from->size() - at, kCopyBytes));
+      from->read(at, piece);
+      made.file().write(at, piece);
+    }
+    if (options_.sync) made.file().sync();
+    made.close();
+    report_.written_bytes += from->size();
   }
 }
 

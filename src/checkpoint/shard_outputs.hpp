@@ -25,6 +25,8 @@ struct ShardTarget {
   int ranks = 1;
   std::size_t dim = 0;      ///< along which tensors are cut; those without it are whole
   std::string layout_file;  ///< rules that come first (plan/layout_rules.hpp); empty: none
+  /// The files beside the source's shards that make it a Lightning or Megatron folder are copied.
+  bool keeps_companion = false;
 };
 
 class ShardOutputs final : public RunOutputs {
@@ -63,6 +65,7 @@ class ShardOutputs final : public RunOutputs {
   void make_catalog(const dcp::DirectoryOutput::Place& place);
   void tell(const Catalog& source, std::uint64_t free_bytes);
   void add_entry(std::span<const Item> items, std::span<const std::uint32_t> file_of, ShardPlan& shards);
+  void copy_companions(FileSystem& view);
   void keep_files();
   /// Writes `.metadata` to `sink`; returns its bytes.
   std::uint64_t write_metadata(
@@ -77,6 +80,8 @@ class ShardOutputs final : public RunOutputs {
   ConsolidateReport& report_;
 
   std::optional<LayoutRules> layout_rules_;
+  std::string source_;                   // directory
+  std::vector<std::string> companions_;  // files in it that are copied
   OutputCatalog chosen_;
   std::vector<std::uint32_t> entries_;            // of it, that are written
   std::vector<torch_file::StatePickle> objects_;  // of it

@@ -17,6 +17,7 @@
 #include "checkpoint/verify_structure.hpp"
 #include "checkpoint/verify_worker.hpp"
 #include "engine/transfer.hpp"
+#include "formats/dcp/rank_metadata.hpp"
 #include "formats/layouts.hpp"
 #include "parallel/agree.hpp"
 #include "storage/read_pin.hpp"
@@ -69,7 +70,7 @@ class Verification {
     located_ = locate_for_verify(files_, options_.path);
     for (const Located& one : located_) {
       if (one.kind == Located::Kind::dcp && pins_.size() < kMostPins)
-        pins_.push_back(ReadPin::take(files_, one.path + "/.metadata"));
+        pins_.push_back(ReadPin::take(files_, one.path + "/" + dcp::first_metadata_name(files_, one.path)));
     }
     ByteWriter out;
     out.write<std::uint64_t>(located_.size());

@@ -109,6 +109,15 @@ Located locate_below(FileSystem& files, const Folder& folder) {
 
 // --- for verify
 
+// A directory, and the torch file that belongs to it.
+std::vector<Located> with_companion(Located directory) {
+  std::vector<Located> all{std::move(directory)};
+  if (all[0].companion.empty()) return all;
+  std::string file = layout::joined(all[0].path, all[0].companion);
+  all.push_back({Located::Kind::torch_file, std::move(file), all[0].format, {}});
+  return all;
+}
+
 std::vector<std::string> components_in(FileSystem& files, const Folder& folder) {
   std::vector<std::string> paths;
   for (const auto& name : folder.names()) {
@@ -137,7 +146,8 @@ std::vector<Located> each(FileSystem& files, const std::vector<std::string>& pat
   std::vector<Located> located;
   for (const auto& path : paths) {
     auto note = located.empty() ? fmt::format("{}: {}", what, layout::some_of(paths)) : std::string();
-    located.push_back(bare_directory(files, path, format, std::move(note)));
+    for (Located& one : with_companion(bare_directory(files, path, format, std::move(note))))
+      located.push_back(std::move(one));
   }
   return located;
 }
@@ -211,7 +221,7 @@ Located locate_iteration(FileSystem& files, const std::string& path) {
 std::vector<Located> locate_for_verify(FileSystem& files, const std::string& path) {
   if (type_of(files, path) == FileType::regular) return {single_file(files, path)};
   const Folder folder(files, path);
-  if (layout::has_metadata(folder)) return {bare_directory(files, path, "dcp", {})};
+  if (layout::has_metadata(folder)) return with_companion(bare_directory(files, path, "dcp", {}));
   if (const auto parent = layout::known_parent(files, folder)) {
     if (parent->components.empty()) return {locate_checkpoint(files, path)};
     bare_directory(files, parent->model, {}, {});  // the others do without one, the whole does not

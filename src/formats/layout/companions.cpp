@@ -39,4 +39,12 @@ std::optional<Companion> companion_of(const Folder& folder) {
   return std::nullopt;
 }
 
+std::vector<std::string> companion_files(const Folder& folder) {
+  const auto companion = companion_of(folder);
+  if (!companion) return {};
+  std::vector<std::string> files{companion->name};
+  if (is_megatron(folder)) files.emplace_back(kMegatronJson);
+  return files;
+}
+
 }  // namespace cairn::layout

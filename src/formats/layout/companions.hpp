@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "formats/layout/folder.hpp"
 
@@ -22,6 +23,9 @@ struct Companion {
 /// metadata.json). Throws unsupported for a Megatron backend that is not torch_dist, not_found when
 /// Megatron's common.pt is missing.
 std::optional<Companion> companion_of(const Folder& folder);
+
+/// All files that make it what companion_of() says: the companion, and Megatron's metadata.json. Sorted.
+std::vector<std::string> companion_files(const Folder& folder);
 
 /// Whether the metadata.json of a Megatron checkpoint is there.
 bool is_megatron(const Folder& folder);
