@@ -14,7 +14,7 @@ import torch_standins as standins  # noqa: E402
 from torch_standins import Tensor  # noqa: E402
 
 STORAGES = {"float32": ("FloatStorage", 4), "bfloat16": ("BFloat16Storage", 2), "uint8": ("ByteStorage", 1),
-            "int64": ("LongStorage", 8), "complex64": ("ComplexFloatStorage", 8)}
+            "int64": ("LongStorage", 8), "complex64": ("ComplexFloatStorage", 8), "complex128": ("ComplexDoubleStorage", 16)}
 for _storage, _ in STORAGES.values():
     standins.place(type(_storage, (), {}), "torch")
 
