@@ -183,7 +183,8 @@ class Consolidation {
     if (target_.live != nullptr) return take_up_live();
     const SourceSite site =
         find_source(comm_, watch_, options_.source, target_.sources, options_.whole_iteration);
-    plan_.source_kind = site.kind;
+    const bool shards_only = site.kind == SourceKind::merged && target_.keeps_companion;
+    plan_.source_kind = shards_only ? SourceKind::dcp : site.kind;
     plan_.directory = site.directory;
     source_files_.assign(site.directory, {site.metadata});
     source_files_.run("reading the metadata", [&] { read_metadata(site); });
