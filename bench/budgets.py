@@ -135,6 +135,31 @@ def to_dcp(bench):
     return [against(f"a .pth of {gib(bench.size)} to a DCP directory for 4 ranks", found, "cairn", "torch_save_to_dcp", faster=5)]
 
 
+def safetensors(bench):
+    """To shards of an eighth; and one file to and from a torch file."""
+    commands, size, lines = bench.commands, bench.size, []
+    source, target = bench.source("dim0", size), bench.folder_target
+    contenders = {"cairn": commands.to_safetensors(source, target, size // 8), "dcp.load, save_file": commands.torch_to_safetensors(source, target, size // 8),
+                  "cat": commands.cat(source, target)}
+    found = bench.time(source, contenders, target=target)
+    work = f"{gib(size)} to safetensors shards"
+    lines += [against(work, found, "cairn", "dcp.load, save_file", faster=8), against(work, found, "cairn", "cat", within=0.9)]
+    lines.append(peak_of(work, found["cairn"], (source / ".metadata").stat().st_size))
+    for kind, other in (("pth", ".safetensors"), ("safetensors", ".pth")):
+        source, target = bench.source(kind, size), bench.target.with_suffix(other)
+        contenders = {"cairn": commands.to_file(source, target), "cat": commands.cat(source, target)}
+        found = bench.time(source, contenders, target=target)
+        work = f"a .{kind} of {gib(size)} to {other}"
+        lines += [against(work, found, "cairn", "cat", within=1.0), peak_of(work, found["cairn"], 0)]
+    return lines
+
+
+def peak_of(work, timings, metadata):
+    limit = 104 * MIB + 4 * metadata
+    return {"work": work, "ours": {"peak_rss_bytes": timings.peak_rss_bytes}, "ratio": round(timings.peak_rss_bytes / limit, 3),
+            "budget": f"≤ {limit / MIB:.0f} MiB", "met": timings.peak_rss_bytes <= limit, "metadata_bytes": metadata}
+
+
 def reshard(bench):
     source, target = bench.source("dim0", bench.size), bench.folder_target
     contenders = {"reshard": bench.commands.reshard(source, target, 3), "consolidate": bench.commands.consolidate(source, target, "--no-sync")}
@@ -224,7 +249,7 @@ def object_bytes(ls):
 
 
 ROWS = {"dim0": dim0, "verified": verified, "durable": durable, "resume": resume, "6gib": large, "cold": cold, "columns": columns, "small": small,
-        "to_dcp": to_dcp, "reshard": reshard,
+        "to_dcp": to_dcp, "reshard": reshard, "safetensors": safetensors,
         "structure": structure, "verify": verify, "gather": gather, "ema": ema, "ranks64": ranks64, "startup": startup, "rss": rss}
 
 

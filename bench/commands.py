@@ -41,6 +41,16 @@ class Commands:
     def convert(self, source, target, ranks):
         return Contender([self.cairn, "convert", source, target, "--to", "dcp", "--ranks", str(ranks), "--threads", "2", "--no-sync"])
 
+    def to_safetensors(self, source, target, most):
+        return Contender([self.cairn, "convert", source, target, "--to", "safetensors", "--max-shard-size", str(most), "--objects", "drop",
+                          "--threads", "2", "--no-sync"], compared=True)
+
+    def torch_to_safetensors(self, source, target, most):
+        return Contender([*self.theirs, "to_safetensors", source, target, str(most)], compared=True)
+
+    def to_file(self, source, target):
+        return Contender([self.cairn, "convert", source, target, "--objects", "drop", "--threads", "2", "--no-sync"])
+
     def cat(self, source, target, synced=False):
         target = shlex.quote(str(target))
         return Contender(["sh", "-c", f"cat {shards(source)} > {target}" + (f" && sync {target}" if synced else "")])
@@ -65,7 +75,7 @@ class Commands:
 
 
 def shards(source):
-    return " ".join(shlex.quote(str(path)) for path in common.files_of(source) if path.suffix == ".distcp")
+    return " ".join(shlex.quote(str(path)) for path in common.files_of(source) if path.suffix in (".distcp", ".safetensors") or path == source)
 
 
 class Sources:

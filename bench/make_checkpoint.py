@@ -3,6 +3,7 @@
 
     make_checkpoint.py dim0|columns FOLDER RANKS BYTES   bfloat16 and float32 as FSDP shards them: by rows, or by columns; saved by RANKS gloo ranks
     make_checkpoint.py pth FILE BYTES                    the same as one torch file
+    make_checkpoint.py safetensors FILE BYTES            the same as one safetensors file
     make_checkpoint.py ema FOLDER RANKS BYTES            float32 by rows, half of it net.*, half net_ema.*, names flat
     make_checkpoint.py small FOLDER COUNT                COUNT tensors of 4 KiB
     make_checkpoint.py tiny FOLDER                       two tensors and two objects
@@ -57,6 +58,12 @@ def save_sharded(rank, world, dim, folder, size):
 
 def torch_file(file, size):
     torch.save({"model": {name: torch.randn(rows, COLUMNS).to(dtype) for name, dtype, rows in layers(int(size))}, "step": 1}, file)
+
+
+def safetensors_file(file, size):
+    from safetensors.torch import save_file
+
+    save_file({name: torch.randn(rows, COLUMNS).to(dtype) for name, dtype, rows in layers(int(size))}, file, metadata={"format": "pt"})
 
 
 def save_ema(rank, world, _dim, folder, size):
@@ -135,6 +142,8 @@ def main(kind, folder, *sizes):
         sharded({"dim0": 0, "columns": 1, "ema": None}[kind], folder, *sizes)
     elif kind == "pth":
         torch_file(folder, *sizes)
+    elif kind == "safetensors":
+        safetensors_file(folder, *sizes)
     elif kind in ("small", "tiny", "objects"):
         globals()[kind](folder, *sizes)
     else:

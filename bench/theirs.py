@@ -3,6 +3,7 @@
 
     theirs.py consolidate SOURCE TARGET   torch's dcp_to_torch_save
     theirs.py to_dcp SOURCE TARGET        torch's torch_save_to_dcp
+    theirs.py to_safetensors SOURCE FOLDER BYTES   dcp.load into memory, then save_file of each shard of so many bytes, and the index
     theirs.py ema SOURCE FOLDER           the same into model.pth, which is loaded for the two EMA files: as it is done after PiD training
     theirs.py load SOURCE                 pickle.load of .metadata; prints the seconds of that call alone
     theirs.py testzip SOURCE              zipfile.testzip of every item that .metadata names: the CRCs and nothing else
@@ -25,6 +26,33 @@ def to_dcp(source, target):
     from torch.distributed.checkpoint.format_utils import torch_save_to_dcp
 
     torch_save_to_dcp(source, target)
+
+
+def to_safetensors(source, folder, most):
+    import json
+
+    import torch
+    import torch.distributed.checkpoint as dcp
+    from safetensors.torch import save_file
+
+    state = {name: torch.empty(tensor.size, dtype=tensor.properties.dtype)
+             for name, tensor in dcp.FileSystemReader(source).read_metadata().state_dict_metadata.items() if hasattr(tensor, "size")}
+    dcp.load(state, checkpoint_id=source, no_dist=True)
+    shards, size = [{}], 0
+    for name, tensor in state.items():
+        if size + tensor.nbytes > int(most) and shards[-1]:
+            shards.append({})
+            size = 0
+        shards[-1][name] = tensor
+        size += tensor.nbytes
+    folder, weights = pathlib.Path(folder), {}
+    folder.mkdir(exist_ok=True)
+    for i, shard in enumerate(shards, 1):
+        name = f"model-{i:05d}-of-{len(shards):05d}.safetensors"
+        save_file(shard, folder / name, metadata={"format": "pt"})
+        weights |= dict.fromkeys(shard, name)
+    index = {"metadata": {"total_size": sum(t.nbytes for t in state.values())}, "weight_map": weights}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index, indent=2, sort_keys=True) + "\n")
 
 
 def ema(source, folder):
@@ -64,4 +92,4 @@ def testzip(source):
 
 
 if __name__ == "__main__":
-    {"consolidate": consolidate, "ema": ema, "to_dcp": to_dcp, "load": load, "testzip": testzip}[sys.argv[1]](*sys.argv[2:])
+    {"consolidate": consolidate, "ema": ema, "to_dcp": to_dcp, "to_safetensors": to_safetensors, "load": load, "testzip": testzip}[sys.argv[1]](*sys.argv[2:])

@@ -19,7 +19,7 @@ namespace cairn {
 
 /// What `cairn ls` shows: a checkpoint's catalogue, read without a payload byte.
 struct Listing {
-  std::string format;  ///< "dcp"
+  std::string format;  ///< "dcp", "torch", "safetensors", "hf_dcp", "tree", "accelerate"
   Catalog catalog;
   std::vector<std::string> notes;
 };
@@ -37,7 +37,7 @@ struct Progress {
 };
 
 struct VerifyOptions {
-  std::string path;  ///< whatever locate_for_verify takes: DCP directory, torch file, tree of several
+  std::string path;                        ///< DCP directory, torch file, safetensors files, tree of several
   bool metadata_only = false;              ///< structure only, no payload is read
   bool strict = false;                     ///< an item without a CRC is a fault
   std::uint64_t max_memory = 64ull << 20;  ///< data buffers of one rank, in bytes
@@ -65,9 +65,10 @@ struct VerifyReport {
 /// Collective. Proves that everything at options.path is whole. A DCP directory: what its metadata says makes
 /// sense, every chunk once, every item inside its file; and unless metadata_only, in every item: the zip
 /// records byte by byte, every stored CRC-32, dtype, shape and storage as its pickle says against the
-/// metadata. A torch file: the records, the CRCs, every storage that its pickle names. What is wrong is a
-/// fault in the report; what cannot be found out is an Error on all ranks: nothing there, a kind that is not
-/// read, damaged metadata of a directory that is checked alone, a failure of the file system.
+/// metadata. A torch file: the records, the CRCs, every storage that its pickle names. Safetensors files:
+/// headers and index; there are no CRCs. What is wrong is a fault in the report; what cannot be found out is
+/// an Error on all ranks: nothing there, a kind that is not read, damaged metadata of a directory that is
+/// checked alone, a failure of the file system.
 VerifyReport verify(Communicator& comm, FileSystem& files, const VerifyOptions& options);
 
 /// What becomes of values that are no tensors.

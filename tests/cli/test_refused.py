@@ -10,11 +10,11 @@ from tiny_checkpoint import Tensor, standins, torch_archive
 
 # (name of the builder below, words of the sentence)
 KINDS = [
-    ("lightning", "lightning"), ("megatron", "megatron"), ("per_rank_metadata", r"__0\.metadata|per-rank|use_collectives"),
+    ("megatron_zarr", "megatron.*zarr"), ("megatron_half", r"megatron.*common\.pt"), ("rank_metadata_gap", r"__1\.metadata: the file is missing"),
     ("zstd", "zstd"), ("safetensors_files", "2 safetensors files.* no index"),
     ("safetensors_items", "safetensors"), ("hdf5", "hdf5"), ("torch_file", "torch"), ("deepspeed", "deepspeed"),
     ("bytecheckpoint", "bytecheckpoint"), ("torch_checkpointing", r"metadata\.pkl|torch_checkpointing"),
-    ("lightning_below", "lightning"), ("parent_of_two", "pass one of .*first"), ("lost_metadata", r"\.metadata"), ("empty_directory", ""),
+    ("parent_of_two", "pass one of .*first"), ("lost_metadata", r"\.metadata"), ("empty_directory", ""),
     ("ordinary_file", ""),
 ]
 
@@ -27,21 +27,19 @@ def safetensors_bytes():
 class Kinds:
     """One method per kind: makes it at `path`."""
 
-    def lightning(self, path):
-        tiny_checkpoint.small(path)
-        (path / "meta.pt").write_bytes(torch_archive({"epoch": 1}))
-
-    def megatron(self, path):
-        tiny_checkpoint.small(path)
+    def megatron_zarr(self, path):
+        path.mkdir()
         (path / "common.pt").write_bytes(torch_archive({"iteration": 1}))
+        (path / "metadata.json").write_text('{"sharded_backend": "zarr", "sharded_backend_version": 1}')
+
+    def megatron_half(self, path):
+        tiny_checkpoint.small(path)
         (path / "metadata.json").write_text('{"sharded_backend": "torch_dist", "sharded_backend_version": 1}')
 
-    def lightning_below(self, path):
-        self.lightning(path / "inner")
-
-    def per_rank_metadata(self, path):
+    def rank_metadata_gap(self, path):
         tiny_checkpoint.small(path)
         (path / ".metadata").rename(path / "__0.metadata")
+        (path / "__2.metadata").write_bytes((path / "__0.metadata").read_bytes())
 
     def zstd(self, path):
         directory = tiny_checkpoint.Directory(path)

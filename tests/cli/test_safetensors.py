@@ -93,6 +93,20 @@ class Safetensors(CliTest):
         self.assert_success(self.cairn("convert", folder, self.folder / "o.safetensors"))
         self.assertEqual(contents(self.folder / "o.safetensors"), self.state)
 
+    def test_a_consolidation_of_shards_that_was_killed_goes_on(self):
+        folder = self.shards(self.folder / "model")
+        (folder / "model-00001-of-00002.safetensors").write_bytes(file_of({"net.weight": ("U8", [8 << 20], bytes(range(256)) * (32 << 10))}))
+        target = self.folder / "o.pth"
+        process = start_until_part([PROGRAM, "consolidate", "--resume", folder, target], target)
+        if process is None:
+            self.skipTest("it was over too soon")
+        process.kill()
+        finish(process)
+        self.assertFalse(target.exists())
+        self.assert_success(self.cairn("consolidate", "--resume", folder, target))
+        self.assertEqual(payload(target, "data/0"), bytes(range(256)) * (32 << 10))
+        self.assert_only(self.folder, "model", "o.pth", "x.safetensors")
+
     def test_files_of_a_hub_cache_are_links(self):
         folder = self.shards(self.folder / "blobs", stale=False)
         cache = self.folder / "snapshot"

@@ -95,15 +95,53 @@ TEST_F(Layouts, AMetadataThatIsADirectoryIsNoMetadata) {
   EXPECT_EQ(refusal(dir_.path()).kind(), ErrorKind::not_found);
 }
 
-TEST_F(Layouts, FoldersWhoseExtraFilesWouldBeLost) {
+TEST_F(Layouts, FoldersKeepTheFileThatBelongsToThem) {
+  const auto expect_companion = [&](const std::string& name, const std::string& format,
+                                    const std::string& companion) {
+    const auto found = located(dir_ / name);
+    EXPECT_EQ(found.path, dir_ / name);
+    EXPECT_EQ(found.format, format);
+    EXPECT_EQ(found.companion, companion);
+  };
   dir_.write("lightning/.metadata", "x"), dir_.write("lightning/meta.pt", "x");
-  expect_refused(dir_ / "lightning", {"Lightning", "meta.pt"});
+  expect_companion("lightning", "lightning", "meta.pt");
+  EXPECT_EQ(parts(dir_ / "lightning"), (std::vector{dir_ / "lightning", dir_ / "lightning/meta.pt"}));
   dir_.write("megatron/.metadata", "x"), dir_.write("megatron/common.pt", "x");
-  expect_refused(dir_ / "megatron", {"Megatron", "common.pt"});
-  dir_.write("bare/.metadata", "x"), dir_.write("bare/metadata.json", R"({"sharded_backend": "torch_dist"})");
-  expect_refused(dir_ / "bare", {"Megatron"});
+  dir_.write("megatron/metadata.json", R"({"sharded_backend": "torch_dist"})");
+  expect_companion("megatron", "megatron", "common.pt");
   dir_.write("dcp/.metadata", "x"), dir_.write("dcp/metadata.json", R"({"note": "my own"})");
-  EXPECT_EQ(located(dir_ / "dcp").path, dir_ / "dcp");
+  expect_companion("dcp", "dcp", "");
+}
+
+TEST_F(Layouts, MegatronFoldersThatAreNotReadAreToldApart) {
+  dir_.write("half/.metadata", "x"), dir_.write("half/metadata.json", R"({"sharded_backend": "torch_dist"})");
+  expect_not_found(dir_ / "half", {"Megatron", "common.pt"});
+  dir_.write("zarr/common.pt", "x"), dir_.write("zarr/metadata.json", R"({"sharded_backend": "zarr"})");
+  expect_refused(dir_ / "zarr", {"Megatron", "'zarr'"});
+}
+
+TEST_F(Layouts, MetadataOfSingleRanksIsMetadata) {
+  dir_.write("ckpt/__0.metadata", "x"), dir_.write("ckpt/__1.metadata", "x");
+  EXPECT_EQ(located(dir_ / "ckpt").path, dir_ / "ckpt");
+  expect_taken(dir_.path(), dir_ / "ckpt", "dcp", {});
+}
+
+TEST_F(Layouts, AWholeIterationIsAllOfItsComponents) {
+  for (const std::string name : {"model", "optim_net", "trainer"})
+    dir_.write("iter_7/" + name + "/.metadata", "x");
+  dir_.write("iter_7/notes.txt", "x");
+  dir_.write("latest_checkpoint.txt", "iter_7");
+  for (const auto& path : {dir_.path(), dir_ / "iter_7"}) {
+    const auto whole = locate_iteration(posix_file_system(), path);
+    EXPECT_EQ(whole.path, dir_ / "iter_7");
+    EXPECT_EQ(whole.components, (std::vector<std::string>{"model", "optim_net", "trainer"}));
+    EXPECT_EQ(whole.note.empty(), path == dir_ / "iter_7");
+  }
+  EXPECT_EQ(failure_of([&] { locate_iteration(posix_file_system(), dir_ / "iter_7/model"); }).kind(),
+            ErrorKind::not_found);
+  dir_.write("iter_7/model/meta.pt", "x");
+  EXPECT_EQ(failure_of([&] { locate_iteration(posix_file_system(), dir_.path()); }).kind(),
+            ErrorKind::unsupported);
 }
 
 TEST_F(Layouts, ByteCheckpointIsToldByItsClass) {
@@ -204,11 +242,12 @@ TEST_F(Layouts, AComponentThatLostItsMetadataIsNotPassedOver) {
   EXPECT_TRUE(contains(error, dir_ / "iter_1/optim has shards")) << error.what();
 }
 
-TEST_F(Layouts, AComponentOfAnotherKindIsRefusedByName) {
+TEST_F(Layouts, AComponentMayHaveAFileThatBelongsToIt) {
   dir_.write("iter_1/model/.metadata", "x"), dir_.write("iter_1/model/meta.pt", "x");
-  EXPECT_TRUE(contains(refusal(dir_ / "iter_1"), "Lightning"));
+  EXPECT_EQ(located(dir_ / "iter_1").companion, "meta.pt");
+  EXPECT_EQ(located(dir_ / "iter_1").format, "tree");
   dir_.write("parent/only/.metadata", "x"), dir_.write("parent/only/common.pt", "x");
-  EXPECT_TRUE(contains(refusal(dir_ / "parent"), "Megatron"));
+  EXPECT_EQ(located(dir_ / "parent").companion, "common.pt");
 }
 
 TEST_F(Layouts, AnAccelerateParentStandsForItsModel) {

@@ -5,7 +5,8 @@
 
 Every golden directory, and a model and its optimizer under FSDP2 on 4 ranks of gloo, come as rows, columns and replicas: each rank's
 bytes are those that torch reads from the same directory, and each object is equal to torch's. What FSDP2 saved, Cairn loads and saves again,
-and FSDP2 takes it up on yet another number of ranks.
+and FSDP2 takes it up on yet another number of ranks. A torch file and safetensors files come out as
+torch's own reading.
 """
 import argparse
 import json
@@ -23,6 +24,7 @@ sys.path.insert(0, str(HERE))
 import torch  # noqa: E402
 import torch.distributed.checkpoint as dcp  # noqa: E402
 import torch.multiprocessing as multiprocessing  # noqa: E402
+from safetensors.torch import save_file  # noqa: E402
 from torch.distributed.checkpoint import FileSystemReader  # noqa: E402
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata  # noqa: E402
 
@@ -195,6 +197,27 @@ class Suite:
             self.run(path, ranks, ["all"])
 
 
+    def run_safetensors(self, scratch):
+        """One file, and shards that an index names. Tensors come in the order of the headers: by dtype, then by name."""
+        state = {"z": torch.arange(40.0).reshape(8, 5), "a": torch.arange(21, dtype=torch.bfloat16).reshape(7, 3), "m": torch.arange(6.0),
+                 "scalar": torch.tensor(7), "none": torch.empty(0, 3)}
+        order = ("scalar", "m", "none", "z", "a")
+        path = pathlib.Path(scratch) / "state.safetensors"
+        save_file(state, path)
+        self.expected = [(name, state[name]) for name in order], {}
+        for ranks in (1, 3):
+            self.run(path, ranks)
+        folder = pathlib.Path(scratch) / "shards"
+        folder.mkdir()
+        for name in order:
+            save_file({name: state[name]}, folder / f"{name}.safetensors")
+        (folder / "stale.safetensors").write_bytes(b"what")
+        (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {name: f"{name}.safetensors" for name in order}}))
+        self.expected = [(name, state[name]) for name in sorted(order)], {}
+        for ranks in (1, 2, 4):
+            self.run(folder, ranks)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--program", required=True)
@@ -217,7 +240,8 @@ def main():
             print(f"{'ok' if suite.failures == before else 'FAILED':6} {folder.name}", flush=True)
         if not options.only:
             suite.run_fsdp_again(fsdp, scratch)
-            suite.run_torch_file(scratch)
+        suite.run_torch_file(scratch)
+        suite.run_safetensors(scratch)
     print(f"{suite.failures} failures")
     return 1 if suite.failures else 0
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Chunks that are stored bare: their elements alone, row-major, where a shard has an archive. On no disk: it
-// is how the memory of ranks is read (checkpoint/live_site.hpp). Objects are items as in a shard. Local.
+// Chunks that are stored bare: their elements alone, row-major, where a shard has an archive. So are the
+// tensors of safetensors files, and so is the memory of ranks read (checkpoint/live_site.hpp). Objects are
+// items as in a shard. Local.
 #pragma once
 
 #include <memory>
