@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A job that saves a state which real torch then reads (tests/interop/run_save.py).
 //   save_job DIRECTORY [WORD …]    words: overwrite, twice, strided, split, files, lowest, nomanifest, check,
-//   differ, async, live, live_shared (DIRECTORY.pth too, of the same state)
+//   differ, async, meta (meta.pt too), live, live_shared (DIRECTORY.pth too, of the same state)
 #include <cstdio>
 #include <set>
 #include <string>
@@ -72,6 +72,7 @@ int run(Communicator& comm, const std::string& directory, const std::set<std::st
   options.manifest = !has("nomanifest");
   options.check_replicas = has("check") || has("differ");
   options.sync = false;
+  if (has("meta")) options.companion = {"meta.pt", dict({{"epoch", 3}, {"names", Object::List{"a", 0.5}}})};
   if (has("split")) options.plan.split_bytes = 100'000;
   if (has("files")) options.plan.files_per_rank = 3;
   if (has("lowest")) options.plan.replicas = ReplicaRule::lowest_rank;

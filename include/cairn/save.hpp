@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,13 @@ struct SaveOptions {
   double visibility_timeout_s = 30;
   /// What `.metadata` calls the checkpoint, where it will be moved to another place; empty: the directory.
   std::string checkpoint_id;
+  /// A torch file beside the shards, which appears with them: what makes the directory more than a DCP
+  /// directory for the program that reads it (docs/formats.md).
+  struct Companion {
+    std::string file;  ///< `meta.pt` of Lightning, `common.pt` of Megatron; a plain name; alike on all ranks
+    Object value;      ///< a dict; rank 0's is written
+  };
+  std::optional<Companion> companion;
   int threads = 0;                         ///< I/O threads of one rank, as in ConsolidateOptions
   std::uint64_t max_memory = 64ull << 20;  ///< data buffers of one rank, in bytes
 };

@@ -8,10 +8,12 @@
 #include "base/byte_reader.hpp"
 #include "base/byte_writer.hpp"
 #include "base/fail.hpp"
+#include "base/text.hpp"
 #include "checkpoint/replica_check.hpp"
 #include "checkpoint/save_parts.hpp"
 #include "engine/shard_writer.hpp"
 #include "engine/transfer.hpp"
+#include "formats/layout/iteration_names.hpp"
 #include "parallel/agree.hpp"
 
 namespace cairn {
@@ -27,6 +29,7 @@ Bytes encode_arguments(const std::string& directory, const SaveOptions& options)
   out.write(static_cast<std::uint8_t>(options.plan.replicas));
   out.write(options.plan.split_bytes);
   out.write(options.plan.files_per_rank);
+  out.counted_text(options.companion ? options.companion->file : "");
   for (const bool flag : {options.overwrite, options.sync, options.manifest, options.check_replicas})
     out.write<std::uint8_t>(flag);
   return out.take();
@@ -83,13 +86,24 @@ void plan(Communicator& comm, SavePlans& plans, const RankState& state, OpenedSa
 
 void open_output(Communicator& comm, FileSystem& files, OpenedSave& save) {
   const Bytes index = on_root("opening the directory", comm, kRoot, [&] {
-    save.output.emplace(
-        dcp::DirectoryOutput::create(files, save.directory, save.options.overwrite, save.options.manifest));
+    std::vector<std::string> beside;
+    if (save.options.manifest) beside.emplace_back(dcp::kManifestName);
+    if (save.options.companion) beside.push_back(save.options.companion->file);
+    save.output.emplace(dcp::DirectoryOutput::create(files, save.directory, save.options.overwrite, beside));
     ByteWriter out;
     out.write(save.output->first_index());
     return out.take();
   });
   save.first_index = ByteReader(index, "first index").read<std::uint32_t>();
+}
+
+void check_companion(const SaveOptions& options) {
+  if (!options.companion) return;
+  const std::string& name = options.companion->file;
+  if (layout::is_plain_name(name) && name != dcp::kMetadataName && name != dcp::kManifestName &&
+      !dcp::shard_numbers(name))
+    return;
+  fail(ErrorKind::invalid_argument, "save: '{}' cannot be a file beside the shards", escape_name(name));
 }
 
 // As many as have a buffer under the cap.
@@ -111,7 +125,10 @@ OpenedSave open_save(Communicator& comm, FileSystem& files, SavePlans& plans, co
   save.directory = save.report.path = directory;
   save.options = options;
   require_equal_arguments(comm, state, encode_arguments(directory, options));
-  on_all_ranks("checking the options", comm, [&] { save.threads = threads_of(comm, options); });
+  on_all_ranks("checking the options", comm, [&] {
+    check_companion(options);
+    save.threads = threads_of(comm, options);
+  });
   plan(comm, plans, state.description(), save);
   if (options.check_replicas)
     require_equal_replicas(comm, state,

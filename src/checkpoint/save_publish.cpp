@@ -7,6 +7,7 @@
 #include "base/byte_writer.hpp"
 #include "base/fail.hpp"
 #include "base/sha256.hpp"
+#include "checkpoint/save_parts.hpp"
 #include "formats/dcp/manifest.hpp"
 #include "formats/dcp/metadata_encoder.hpp"
 
@@ -91,9 +92,12 @@ void publish(OpenedSave& save, const WrittenByRank& written) {
   if (options.manifest) meta.attributes.emplace_back(dcp::kManifestAttribute, dcp::kManifestName);
   dcp::Manifest manifest = manifest_of(save, written);
   manifest.save_id = meta.save_id;
+  std::vector<dcp::DirectoryOutput::Write> beside;
+  if (options.manifest) beside.push_back([&](File& file) { write_manifest(file, manifest); });
+  if (options.companion)
+    beside.push_back([&](File& file) { file.write(0, stored_object(options.companion->value)); });
   save.output->publish([&](File& file) { write_metadata(file, catalog, meta, options.manifest, manifest); },
-                       [&](File& file) { write_manifest(file, manifest); }, options.sync,
-                       save.report.warnings);
+                       beside, options.sync, save.report.warnings);
   save.report.tensors = catalog.tensors().size();
   save.report.objects = catalog.objects().size();
   save.report.files = catalog.files().size();

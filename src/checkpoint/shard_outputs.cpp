@@ -49,7 +49,8 @@ void ShardOutputs::plan_all(const std::vector<OutputRequest>& requests, Checkpoi
     make_catalog(dcp::DirectoryOutput::check(files_, options_.destination, options_.overwrite));
     return tell(source.catalog(), free_bytes);
   }
-  output_.emplace(dcp::DirectoryOutput::create(files_, options_.destination, options_.overwrite, false));
+  output_.emplace(
+      dcp::DirectoryOutput::create(files_, options_.destination, options_.overwrite, companions_));
   make_catalog({output_->directory(), output_->first_index()});
 }
 
@@ -200,30 +201,13 @@ void ShardOutputs::add_entry(std::span<const Item> items, std::span<const std::u
 
 // --- written ----------------------------------------------------------------------------------------------
 
-void ShardOutputs::create(FileSystem& view, const PlannedOutputs& planned, const FileDigest&,
+void ShardOutputs::create(FileSystem&, const PlannedOutputs& planned, const FileDigest&,
                           const std::vector<std::string>&) {
   if (dry_ != nullptr) return;
   for (const auto& [name, range] : planned.shards().shards()) {
     NewFile& made = new_files_.emplace_back(files_, output_->directory() + "/" + name);
     made.file().allocate(range.size());
     made.close();
-  }
-  copy_companions(view);
-}
-
-void ShardOutputs::copy_companions(FileSystem& view) {
-  for (const std::string& name : companions_) {
-    const auto from = view.open_read(source_ + "/" + name);
-    NewFile& made = new_files_.emplace_back(files_, output_->directory() + "/" + name);
-    Bytes buffer(std::min(from->size(), kCopyBytes));
-    for (std::uint64_t at = 0; at < from->size(); at += kCopyBytes) {
-      const auto piece = std::span(buffer).first(std::min(from->size() - at, kCopyBytes));
-      from->read(at, piece);
-      made.file().write(at, piece);
-    }
-    if (options_.sync) made.file().sync();
-    made.close();
-    report_.written_bytes += from->size();
   }
 }
 
@@ -257,8 +241,11 @@ void ShardOutputs::publish() {
     bytes =
         write_metadata([&](std::uint64_t at, std::span<const std::byte> piece) { file.write(at, piece); });
   };
+  std::vector<dcp::DirectoryOutput::Write> beside;
+  for (const std::string& name : companions_)
+    beside.push_back([&](File& file) { copy_file(source_ + "/" + name, file); });
   try {
-    output_->publish(write, {}, options_.sync, report_.warnings);
+    output_->publish(write, beside, options_.sync, report_.warnings);
   } catch (const Error&) {
     if (output_->is_published()) keep_files();
     throw;
@@ -279,6 +266,17 @@ std::uint64_t ShardOutputs::write_metadata(
                          bytes += piece.size();
                        });
   return bytes;
+}
+
+void ShardOutputs::copy_file(const std::string& from, File& to) {
+  const auto file = files_.open_read(from);
+  Bytes buffer(std::min(file->size(), kCopyBytes));
+  for (std::uint64_t at = 0; at < file->size(); at += kCopyBytes) {
+    const auto piece = std::span(buffer).first(std::min(file->size() - at, kCopyBytes));
+    file->read(at, piece);
+    to.write(at, piece);
+  }
+  report_.written_bytes += file->size();
 }
 
 void ShardOutputs::keep_files() {

@@ -65,7 +65,7 @@ class ShardOutputs final : public RunOutputs {
   void make_catalog(const dcp::DirectoryOutput::Place& place);
   void tell(const Catalog& source, std::uint64_t free_bytes);
   void add_entry(std::span<const Item> items, std::span<const std::uint32_t> file_of, ShardPlan& shards);
-  void copy_companions(FileSystem& view);
+  void copy_file(const std::string& from, File& to);
   void keep_files();
   /// Writes `.metadata` to `sink`; returns its bytes.
   std::uint64_t write_metadata(

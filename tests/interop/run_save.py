@@ -127,6 +127,9 @@ def check_directory(directory, words, arguments, ranks, scratch):
     check_converted(directory, ranks, scratch)
     if "live" in words or "live_shared" in words:
         check_live(pathlib.Path(f"{directory}.pth"), ranks)
+    require((directory / "meta.pt").exists() == ("meta" in words), f"{directory}: meta.pt")
+    if "meta" in words:
+        require(torch.load(directory / "meta.pt", weights_only=True) == {"epoch": 3, "names": ["a", 0.5]}, f"{directory}: what meta.pt holds")
     subprocess.run([arguments.cairn, "verify", "--strict", str(directory)], check=True)
 
 
@@ -150,7 +153,7 @@ def main():
         parser.add_argument(f"--{option}", required=True)
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2, 3, 4, 8])
     arguments = parser.parse_args()
-    variants = [["live"], ["strided", "check", "live_shared"], ["split", "files", "async"], ["lowest", "nomanifest"], ["twice"]]
+    variants = [["live"], ["strided", "check", "live_shared"], ["split", "files", "async", "meta"], ["lowest", "nomanifest"], ["twice"]]
     with tempfile.TemporaryDirectory(prefix="cairn-save-") as scratch:
         scratch = pathlib.Path(scratch)
         for ranks in arguments.ranks:
@@ -167,6 +170,9 @@ def main():
             check_directory(plain, [], arguments, ranks, scratch)
             names = sorted(path.name for path in plain.glob("*.distcp"))
             require(names == sorted(f"__{rank}_1.distcp" for rank in range(ranks)), f"overwritten: {names}")
+        beside = scratch / "n4-split-files-async-meta"
+        save(arguments, 4, beside, ["overwrite"])
+        check_directory(beside, [], arguments, 4, scratch)  # meta.pt went with the checkpoint that it belonged to
         for world in (1, 2, 4):
             store = scratch / f"store{world}"
             multiprocessing.spawn(load_as_dtensors, (world, str(scratch / "n4-live"), 4, str(store)), nprocs=world)

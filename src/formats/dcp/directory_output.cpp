@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/fail.hpp"
+#include "formats/layout/companions.hpp"
 
 namespace cairn::dcp {
 namespace {
@@ -75,7 +76,7 @@ std::optional<ShardNumbers> shard_numbers(std::string_view name) {
 }
 
 DirectoryOutput DirectoryOutput::create(FileSystem& files, const std::string& directory, bool overwrite,
-                                        bool with_manifest) {
+                                        const std::vector<std::string>& beside) {
   refuse_what_is_there(files, directory, overwrite);
   files.make_directories(directory);
   const std::string place = files.resolve(directory);
@@ -84,8 +85,9 @@ DirectoryOutput DirectoryOutput::create(FileSystem& files, const std::string& di
   const std::string manifest = join(place, kManifestName);
   // without its metadata it describes nothing, and nobody is saving now
   if (!overwrite && files.status(manifest, false)) files.unlink(manifest);
-  if (with_manifest) outputs.push_back(AtomicOutput::create(files, manifest, 0, overwrite, true));
-  return {files, place, AtomicOutputs(files, overwrite, std::move(outputs)), overwrite};
+  for (const std::string& name : beside)
+    outputs.push_back(AtomicOutput::create(files, join(place, name), 0, overwrite, true));
+  return {files, place, AtomicOutputs(files, overwrite, std::move(outputs)), overwrite, beside};
 }
 
 DirectoryOutput::Place DirectoryOutput::check(FileSystem& files, const std::string& directory,
@@ -98,11 +100,17 @@ DirectoryOutput::Place DirectoryOutput::check(FileSystem& files, const std::stri
 }
 
 DirectoryOutput::DirectoryOutput(FileSystem& files, std::string directory, AtomicOutputs outputs,
-                                 bool overwrite)
+                                 bool overwrite, const std::vector<std::string>& beside)
     : files_(&files), directory_(std::move(directory)), outputs_(std::move(outputs)), overwrite_(overwrite) {
   OldShards old = find_old_shards(files, directory_);
   old_shards_ = std::move(old.names);
   first_index_ = old.next_index;
+  if (!overwrite || !files.status(path(kMetadataName), false)) return;
+  old_beside_ = layout::companion_files(layout::Folder(files, directory_));
+  old_beside_.emplace_back(kManifestName);
+  std::erase_if(old_beside_, [&](const std::string& name) {
+    return std::ranges::find(beside, name) != beside.end() || !files.status(path(name), false);
+  });
 }
 
 DirectoryOutput::DirectoryOutput(DirectoryOutput&& other) noexcept
@@ -112,6 +120,7 @@ DirectoryOutput::DirectoryOutput(DirectoryOutput&& other) noexcept
       overwrite_(other.overwrite_),
       published_(other.published_),
       old_shards_(std::move(other.old_shards_)),
+      old_beside_(std::move(other.old_beside_)),
       first_index_(other.first_index_) {}
 
 DirectoryOutput::~DirectoryOutput() {
@@ -124,10 +133,10 @@ DirectoryOutput::~DirectoryOutput() {
 
 std::string DirectoryOutput::path(std::string_view name) const { return join(directory_, name); }
 
-void DirectoryOutput::publish(const Write& metadata, const Write& manifest, bool sync,
+void DirectoryOutput::publish(const Write& metadata, const std::vector<Write>& beside, bool sync,
                               std::vector<std::string>& warnings) {
   write(0, metadata);
-  if (outputs_.size() > 1) write(1, manifest);
+  for (std::size_t i = 0; i < beside.size(); ++i) write(i + 1, beside[i]);
   if (sync) files_->sync_directory(directory_);  // the names of the shards, before anything speaks of them
   try {
     outputs_.publish(sync);
@@ -154,7 +163,7 @@ void DirectoryOutput::remove_new_shards() const {
 
 void DirectoryOutput::remove_old(std::vector<std::string>& warnings) const {
   std::vector<std::string> names = overwrite_ ? old_shards_ : std::vector<std::string>{};
-  if (outputs_.size() == 1 && files_->status(path(kManifestName), false)) names.emplace_back(kManifestName);
+  names.insert(names.end(), old_beside_.begin(), old_beside_.end());
   for (const std::string& name : names) {
     try {
       files_->unlink(path(name));

@@ -37,8 +37,10 @@ class DirectoryOutput {
   /// killed save left there goes: its temporaries now, its shards, which are nobody's, with `overwrite` when
   /// the new checkpoint is published. Throws already_exists when there is a checkpoint and not `overwrite`,
   /// and when a living process is saving there.
+  /// Files called `beside` will appear with it: the manifest, the companion of a Lightning or Megatron
+  /// folder.
   static DirectoryOutput create(FileSystem& files, const std::string& directory, bool overwrite,
-                                bool with_manifest);
+                                const std::vector<std::string>& beside);
   struct Place {
     std::string directory;  ///< absolute, links resolved
     std::uint32_t first_index;
@@ -56,15 +58,18 @@ class DirectoryOutput {
   std::uint32_t first_index() const { return first_index_; }
 
   using Write = std::function<void(File&)>;
-  /// All shards are there, closed, and with `sync` durable. Writes `.metadata` and, if it is wanted, the
-  /// manifest, and publishes both; then the files of the checkpoint that was there before go. Throws with
+  /// All shards are there, closed, and with `sync` durable. Writes `.metadata`, then the files beside it, in
+  /// their order, and publishes them together, `.metadata` last; then the files of the checkpoint that was
+  /// there before go, its manifest and companion too where the new one has none of that name. Throws with
   /// nothing published, but where is_published() says otherwise: then only making the names durable failed.
   /// What cannot be removed afterwards is a warning.
-  void publish(const Write& metadata, const Write& manifest, bool sync, std::vector<std::string>& warnings);
+  void publish(const Write& metadata, const std::vector<Write>& beside, bool sync,
+               std::vector<std::string>& warnings);
   bool is_published() const { return published_; }
 
  private:
-  DirectoryOutput(FileSystem& files, std::string directory, AtomicOutputs outputs, bool overwrite);
+  DirectoryOutput(FileSystem& files, std::string directory, AtomicOutputs outputs, bool overwrite,
+                  const std::vector<std::string>& beside);
   std::string path(std::string_view name) const;
   void write(std::size_t output, const Write& write) const;
   void remove_new_shards() const;
@@ -72,9 +77,10 @@ class DirectoryOutput {
 
   FileSystem* files_;  // null: moved from
   std::string directory_;
-  AtomicOutputs outputs_;  // .metadata, then the manifest
+  AtomicOutputs outputs_;  // .metadata, then those beside it
   bool overwrite_, published_ = false;
   std::vector<std::string> old_shards_;
+  std::vector<std::string> old_beside_;  // files of the old checkpoint that the new one has not
   std::uint32_t first_index_ = 0;
 };
 
