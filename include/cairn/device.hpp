@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Row: device. Memory of CUDA devices. Nothing here needs CUDA to be installed where Cairn is built: its
-// runtime is loaded by the first call, and where it or the driver is missing that call says so.
+// Row: device. Memory of CUDA devices, and devices of ranks that reach each other. Nothing here needs CUDA to
+// be installed where Cairn is built: its runtime is loaded by the first call, and where it or the driver is
+// missing that call says so.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <span>
 
 #include "cairn/tensor.hpp"
 
@@ -16,5 +20,26 @@ namespace cairn {
 /// Throws unsupported without the CUDA runtime, a driver or the device. The variable CAIRN_CUDART of the
 /// environment may name the runtime's file.
 std::shared_ptr<DeviceMemory> cuda_memory(int device);
+
+/// Ranks of a job, each with a device, whose devices send to each other without the processors' memory in
+/// between. nccl_link() in cairn/mpi.hpp makes one.
+class DeviceLink {
+ public:
+  /// Bytes of a device's memory, at the rank's own address.
+  struct Piece {
+    std::byte* data;
+    std::uint64_t byte_count;
+    int root;  ///< the rank that has them
+  };
+
+  virtual ~DeviceLink() = default;  ///< collective
+  virtual int size() const = 0;     ///< local; ranks
+  /// Local. Whether it is the memory of this rank's device.
+  virtual bool reaches(const DeviceMemory& memory) const = 0;
+  /// Collective. The root's bytes arrive in everybody's memory. All ranks pass pieces of the same lengths and
+  /// roots in one order. When it fails on some rank every rank throws the same Error, io, and later calls do
+  /// so too: the link is of no more use.
+  virtual void broadcast(std::span<const Piece> pieces) = 0;
+};
 
 }  // namespace cairn
