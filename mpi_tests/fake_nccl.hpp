@@ -36,6 +36,8 @@ class FakeNccl {
 
   const NcclCalls& calls() const { return kCalls; }
   void fail_call(int n) { calls_left_ = n; }
+  /// From the n-th poll on what it does in the background has failed.
+  void fail_in_the_background(int n) { polls_left_ = n; }
   int counted() const { return counted_; }
   std::uint64_t broadcast_bytes() const { return broadcast_bytes_; }
 
@@ -118,6 +120,11 @@ class FakeNccl {
   }
   static NcclStatus comm_get_async_error(NcclComm, NcclStatus* state) {
     if (fails()) return kBad;
+    if (here_->polls_left_ == 0) {
+      *state = kBad;
+      return kNcclSuccess;
+    }
+    if (here_->polls_left_ > 0) --here_->polls_left_;
     *state = here_->busy_polls_ > 0 ? kNcclInProgress : kNcclSuccess;
     if (here_->busy_polls_ > 0 && --here_->busy_polls_ == 0) here_->take_up();
     return kNcclSuccess;
@@ -159,7 +166,7 @@ class FakeNccl {
   const std::unique_ptr<SharedMemory> memory_;
   std::vector<Progress> group_;
   CudaStream stream_ = nullptr;
-  int busy_polls_ = 0, calls_left_ = -1, counted_ = 0;
+  int busy_polls_ = 0, calls_left_ = -1, polls_left_ = -1, counted_ = 0;
   std::uint64_t broadcast_bytes_ = 0;
 };
 

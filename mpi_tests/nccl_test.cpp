@@ -7,10 +7,9 @@
 #include "base/text.hpp"
 #include "cairn/mpi.hpp"
 #include "failure_of.hpp"
-#include "fake_nccl.hpp"
-#include "mpi/nccl_link.hpp"
 #include "parallel/agree.hpp"
 #include "parallel/common_end.hpp"
+#include "played_devices.hpp"
 #include "world.hpp"
 
 namespace cairn {
@@ -50,40 +49,30 @@ TEST(PollOnAllRanks, EndsForThoseWhoWaitForOneThatHasFailed) {
 
 // --- links ------------------------------------------------------------------------------------------------
 
-/// What a rank needs for a link that is played.
-struct Played {
-  FakeCuda cuda{1, 4 << 20};
-  FakeNccl nccl{world(), cuda};
-  std::shared_ptr<CudaMemory> memory = std::make_shared<CudaMemory>(cuda.calls(), 0);
-
-  std::unique_ptr<DeviceLink> link() { return make_nccl_link(world(), nccl.calls(), memory); }
-
-  /// So many pieces of different lengths, the roots taking turns; only a root's bytes are there.
-  std::vector<DeviceLink::Piece> pieces(std::size_t count) {
-    std::vector<DeviceLink::Piece> out;
-    for (std::size_t i = 0; i < count; ++i) {
-      const int root = static_cast<int>(i) % world().size();
-      const std::uint64_t bytes = 1 + i * 997 % 9000;
-      std::byte* const at = cuda.allocate(bytes);
-      if (root == world().rank()) std::memset(cuda.shadow_of(at), static_cast<int>(i) & 0xff, bytes);
-      out.push_back({at, bytes, root});
-    }
-    return out;
+/// So many pieces of different lengths, the roots taking turns; only a root's bytes are there.
+std::vector<DeviceLink::Piece> pieces(PlayedDevices& played, std::size_t count) {
+  std::vector<DeviceLink::Piece> out;
+  for (std::size_t i = 0; i < count; ++i) {
+    const int root = static_cast<int>(i) % world().size();
+    const std::uint64_t bytes = 1 + i * 997 % 9000;
+    std::byte* const at = played.cuda.allocate(bytes);
+    if (root == world().rank()) std::memset(played.cuda.shadow_of(at), static_cast<int>(i) & 0xff, bytes);
+    out.push_back({at, bytes, root});
   }
-  bool has_arrived(const DeviceLink::Piece& piece, std::size_t i) const {
-    const std::byte* const at = cuda.shadow_of(piece.data);
-    return std::all_of(at, at + piece.byte_count,
-                       [&](std::byte b) { return b == static_cast<std::byte>(i); });
-  }
-};
+  return out;
+}
+bool has_arrived(const PlayedDevices& played, const DeviceLink::Piece& piece, std::size_t i) {
+  const std::byte* const at = played.cuda.shadow_of(piece.data);
+  return std::all_of(at, at + piece.byte_count, [&](std::byte b) { return b == static_cast<std::byte>(i); });
+}
 
 TEST(NcclLink, BroadcastsFromTheRootsToAll) {
-  Played played;
+  PlayedDevices played;
   const auto link = played.link();
   for (const std::size_t count : {0u, 1u, 5u, 300u}) {
-    const auto pieces = played.pieces(count);
-    link->broadcast(pieces);
-    for (std::size_t i = 0; i < count; ++i) EXPECT_TRUE(played.has_arrived(pieces[i], i)) << i;
+    const auto sent = pieces(played, count);
+    link->broadcast(sent);
+    for (std::size_t i = 0; i < count; ++i) EXPECT_TRUE(has_arrived(played, sent[i], i)) << i;
   }
 }
 
@@ -98,10 +87,10 @@ TEST(NcclLink, ReachesTheMemoryOfItsDeviceOnly) {
 }
 
 /// Calls before it that `rank` made: the same on all, as far as they go.
-void expect_failures_of_all_calls(int bad, const std::function<void(Played&)>& body,
-                                  const std::function<void(Played&, int)>& arm, const char* text) {
+void expect_failures_of_all_calls(int bad, const std::function<void(PlayedDevices&)>& body,
+                                  const std::function<void(PlayedDevices&, int)>& arm, const char* text) {
   for (int n = 0; n < 6; ++n) {
-    Played played;
+    PlayedDevices played;
     if (world().rank() == bad) arm(played, n);
     const Error error = failure_of([&] { body(played); });
     EXPECT_EQ(error.kind(), ErrorKind::io);
@@ -117,33 +106,33 @@ void expect_failures_of_all_calls(int bad, const std::function<void(Played&)>& b
 TEST(NcclLink, ACallOfNcclThatFailsOnARankIsEverybodysError) {
   for (int bad = 0; bad < world().size(); ++bad) {
     expect_failures_of_all_calls(
-        bad, [](Played& played) { played.link()->broadcast(played.pieces(3)); },
-        [](Played& played, int n) { played.nccl.fail_call(n); }, FakeNccl::kBadText);
+        bad, [](PlayedDevices& played) { played.link()->broadcast(pieces(played, 3)); },
+        [](PlayedDevices& played, int n) { played.nccl.fail_call(n); }, FakeNccl::kBadText);
   }
 }
 
 TEST(NcclLink, ACallOfCudaThatFailsOnARankIsEverybodysError) {
   for (int bad = 0; bad < world().size(); ++bad) {
     expect_failures_of_all_calls(
-        bad, [](Played& played) { played.link()->broadcast(played.pieces(3)); },
-        [](Played& played, int n) { played.cuda.fail_call(n); }, FakeCuda::kBadText);
+        bad, [](PlayedDevices& played) { played.link()->broadcast(pieces(played, 3)); },
+        [](PlayedDevices& played, int n) { played.cuda.fail_call(n); }, FakeCuda::kBadText);
   }
 }
 
 TEST(NcclLink, ThatHasFailedOnceFailsAgain) {
-  Played played;
+  PlayedDevices played;
   const auto link = played.link();
-  const auto pieces = played.pieces(4);
+  const auto sent = pieces(played, 4);
   if (world().rank() == world().size() - 1) played.nccl.fail_call(2);  // ncclBroadcast
-  EXPECT_TRUE(contains(failure_of([&] { link->broadcast(pieces); }), "ncclBroadcast failed"));
-  const Error again = failure_of([&] { link->broadcast(pieces); });
+  EXPECT_TRUE(contains(failure_of([&] { link->broadcast(sent); }), "ncclBroadcast failed"));
+  const Error again = failure_of([&] { link->broadcast(sent); });
   EXPECT_EQ(again.kind(), ErrorKind::io);
   EXPECT_TRUE(contains(again, "has failed before")) << again.what();
 }
 
 TEST(NcclLink, WithoutTheLibraryIsUnsupportedOrLeftOut) {
   setenv("CAIRN_NCCL", "libcairn-no-nccl.so", 1);
-  Played played;
+  PlayedDevices played;
   const Error error = failure_of([&] { nccl_link(world(), played.memory, UseNccl::on); });
   EXPECT_EQ(error.kind(), ErrorKind::unsupported);
   EXPECT_TRUE(contains(error, "libcairn-no-nccl.so")) << error.what();

@@ -72,6 +72,11 @@ class FakeCuda {
     const std::lock_guard lock(mutex_);
     calls_left_ = n;
   }
+  /// The same, of the calls of cudaMemcpyAsync alone.
+  void fail_copy(int n) {
+    const std::lock_guard lock(mutex_);
+    copies_left_ = n;
+  }
   /// Calls that could have failed so far.
   int counted() const {
     const std::lock_guard lock(mutex_);
@@ -212,6 +217,7 @@ class FakeCuda {
   }
   static CudaStatus memcpy_async(void* to, const void* from, std::size_t bytes, int kind, CudaStream stream) {
     return call([&](FakeCuda& cuda) {
+      if (cuda.copies_left_ >= 0 && cuda.copies_left_-- == 0) return kBadStatus;
       void* const target = kind == kCudaHostToDevice ? cuda.shadow_of(to) : to;
       const void* const source = kind == kCudaDeviceToHost ? cuda.shadow_of(from) : from;
       const bool is_right = cuda.owns(kind == kCudaHostToDevice ? to : from) &&
@@ -256,7 +262,7 @@ class FakeCuda {
   std::size_t used_ = 0;
   std::uintptr_t handles_ = 0;
   std::uint64_t next_ = 0;
-  int calls_left_ = -1, counted_ = 0;
+  int calls_left_ = -1, copies_left_ = -1, counted_ = 0;
   std::map<CudaStream, std::deque<Queued>> streams_;
   std::map<CudaEvent, std::pair<CudaStream, std::uint64_t>> events_;
   std::map<void*, std::unique_ptr<std::byte[]>> pinned_;
