@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A table of NCCL over memory that the ranks of a node share, for streams of a FakeCuda. As in NCCL, a
-// broadcast on one rank does not end, and nothing tells why, while another has not begun it. Each call can be
-// made to fail.
+// A table of NCCL over memory that the ranks of a node share, for streams of a FakeCuda. As in NCCL, an
+// operation on one rank does not end, and nothing tells why, while another has not begun it; and nothing may
+// be asked for before what was asked for last is taken up. Each call can be made to fail.
 #pragma once
 
 #include <algorithm>
@@ -40,19 +40,22 @@ class FakeNccl {
   void fail_in_the_background(int n) { polls_left_ = n; }
   int counted() const { return counted_; }
   std::uint64_t broadcast_bytes() const { return broadcast_bytes_; }
+  std::uint64_t sent_bytes() const { return sent_bytes_; }
 
  private:
   struct Mailbox {
     std::atomic<std::uint32_t> bytes;  // 0: empty
     std::byte content[4096];
   };
-  /// How far a broadcast is.
+  /// How far an operation is.
   struct Progress {
     std::byte* data;
     std::size_t count;
-    int root;
+    int root;                       // who has the bytes
+    int to;                         // or kAll
     std::vector<std::size_t> done;  // by the other rank
   };
+  static constexpr int kAll = -1;
   static constexpr NcclStatus kBad = 2;
   static constexpr int kPollsInProgress = 2;
 
@@ -83,6 +86,7 @@ class FakeNccl {
   }
   bool advance(Progress& progress) const {
     if (progress.root != rank_) return receive(progress);
+    if (progress.to != kAll) return send(progress, progress.to);
     bool is_done = true;
     for (int to = 0; to < ranks_; ++to) is_done = (to == rank_ || send(progress, to)) && is_done;
     return is_done;
@@ -92,6 +96,11 @@ class FakeNccl {
   static bool fails() {
     ++here_->counted_;
     return here_->calls_left_ >= 0 && here_->calls_left_-- == 0;
+  }
+  static bool is_busy() { return here_->busy_polls_ > 0; }
+  Progress progress_of(const void* data, std::size_t count, int root, int to) const {
+    return {cuda_.shadow_of(data), count, root, to,
+            std::vector<std::size_t>(static_cast<std::size_t>(ranks_))};
   }
   void be_busy() { busy_polls_ = kPollsInProgress; }
 
@@ -116,6 +125,8 @@ class FakeNccl {
   }
   static NcclStatus comm_abort(NcclComm) {
     here_->cuda_.clear(here_->stream_);
+    here_->group_.clear();
+    here_->busy_polls_ = 0;
     return kNcclSuccess;
   }
   static NcclStatus comm_get_async_error(NcclComm, NcclStatus* state) {
@@ -130,7 +141,7 @@ class FakeNccl {
     return kNcclSuccess;
   }
   static NcclStatus group_start() {
-    if (fails()) return kBad;
+    if (fails() || is_busy()) return kBad;
     here_->group_.clear();
     return kNcclSuccess;
   }
@@ -145,9 +156,27 @@ class FakeNccl {
     if (from != into || type != kNcclBytes || !here_->cuda_.owns(into)) return kBad;
     here_->stream_ = stream;
     here_->broadcast_bytes_ += count;
-    here_->group_.push_back({here_->cuda_.shadow_of(into), count, root,
-                             std::vector<std::size_t>(static_cast<std::size_t>(here_->ranks_))});
+    here_->group_.push_back(here_->progress_of(into, count, root, kAll));
     return kNcclSuccess;
+  }
+  /// Alone, not in a group.
+  static NcclStatus start(const void* data, std::size_t count, int type, int root, int to,
+                          CudaStream stream) {
+    if (fails() || is_busy()) return kBad;
+    if (type != kNcclBytes || !here_->cuda_.owns(data)) return kBad;
+    here_->stream_ = stream;
+    here_->group_.push_back(here_->progress_of(data, count, root, to));
+    here_->be_busy();
+    return kNcclInProgress;
+  }
+  static NcclStatus send_call(const void* from, std::size_t count, int type, int to, NcclComm,
+                              CudaStream stream) {
+    here_->sent_bytes_ += count;
+    return start(from, count, type, here_->rank_, to, stream);
+  }
+  static NcclStatus receive_call(void* into, std::size_t count, int type, int from, NcclComm,
+                                 CudaStream stream) {
+    return start(into, count, type, from, here_->rank_, stream);
   }
   void take_up() {
     for (Progress& progress : group_) {
@@ -159,7 +188,8 @@ class FakeNccl {
 
   static inline FakeNccl* here_ = nullptr;
   static constexpr NcclCalls kCalls{get_error_string,     get_version, get_unique_id, comm_init, comm_abort,
-                                    comm_get_async_error, group_start, group_end,     broadcast};
+                                    comm_get_async_error, group_start, group_end,     broadcast, send_call,
+                                    receive_call};
 
   FakeCuda& cuda_;
   const int rank_, ranks_;
@@ -167,7 +197,7 @@ class FakeNccl {
   std::vector<Progress> group_;
   CudaStream stream_ = nullptr;
   int busy_polls_ = 0, calls_left_ = -1, polls_left_ = -1, counted_ = 0;
-  std::uint64_t broadcast_bytes_ = 0;
+  std::uint64_t broadcast_bytes_ = 0, sent_bytes_ = 0;
 };
 
 }  // namespace cairn

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <deque>
 #include <numeric>
 
 #include "base/text.hpp"
@@ -118,6 +119,78 @@ TEST(NcclLink, ACallOfCudaThatFailsOnARankIsEverybodysError) {
         [](PlayedDevices& played, int n) { played.cuda.fail_call(n); }, FakeCuda::kBadText);
   }
 }
+
+// --- transfers --------------------------------------------------------------------------------------------
+
+std::byte* filled(PlayedDevices& played, std::size_t bytes, int seed) {
+  std::byte* const at = played.cuda.allocate(bytes);
+  for (std::size_t i = 0; i < bytes; ++i)
+    played.cuda.shadow_of(at)[i] = iota_byte(i, static_cast<std::uint64_t>(seed));
+  return at;
+}
+
+bool is_filled(const Bytes& bytes, int seed) {
+  for (std::size_t i = 0; i < bytes.size(); ++i)
+    if (bytes[i] != iota_byte(i, static_cast<std::uint64_t>(seed))) return false;
+  return true;
+}
+
+TEST(NcclLink, SendsToTheRankThatReceivesInTheOrderOfBoth) {
+  PlayedDevices played(32 << 20);
+  const auto link = played.link();
+  constexpr std::size_t kLengths[] = {1, 70'000, 4'096, 300'000};
+  std::vector<std::unique_ptr<DeviceLink::Transfer>> transfers;
+  std::deque<Bytes> received;
+  for (std::size_t i = 0; i < std::size(kLengths); ++i) {
+    const int seed = static_cast<int>(i) * 100;
+    if (world().rank() > 0)
+      transfers.push_back(
+          link->start_send({filled(played, kLengths[i], seed + world().rank()), kLengths[i]}, 0));
+    for (int from = 1; world().rank() == 0 && from < world().size(); ++from)
+      transfers.push_back(link->start_receive(received.emplace_back(kLengths[i]), from));
+  }
+  for (const auto& transfer : transfers) {
+    while (!transfer->is_done()) {
+    }
+  }
+  for (std::size_t i = 0; i < received.size(); ++i) {
+    const auto others = static_cast<std::size_t>(world().size() - 1);
+    EXPECT_TRUE(is_filled(received[i], static_cast<int>(i / others * 100 + i % others + 1))) << i;
+  }
+  barrier(world());
+}
+
+TEST(NcclLink, IsBrokenByATransferThatIsGivenUp) {
+  PlayedDevices played;
+  const auto link = played.link();
+  std::byte* const at = filled(played, 100, 0);
+  link->start_send({at, 100}, (world().rank() + 1) % world().size()).reset();
+  EXPECT_TRUE(contains(failure_of([&] { link->start_send({at, 100}, 0); }), "has failed before"));
+  EXPECT_EQ(failure_of([&] { link->broadcast({}); }).kind(), ErrorKind::io);
+  EXPECT_EQ(played.cuda.open_things(), 0u);
+}
+
+TEST(NcclLink, ACallThatFailsFailsAllTransfersOfItsRank) {
+  for (const bool of_nccl : {true, false}) {
+    for (int n = 0; n < 4; ++n) {
+      PlayedDevices played;
+      const auto link = played.link();
+      std::byte* const at = filled(played, 100, 0);
+      Bytes into(100);
+      const int next = (world().rank() + 1) % world().size();
+      const auto first = link->start_receive(into, next), second = link->start_send({at, 100}, next);
+      of_nccl ? played.nccl.fail_call(n) : played.cuda.fail_call(n);
+      const Error error = failure_of([&] {
+        for (int poll = 0; poll < 100; ++poll) first->is_done();
+      });
+      EXPECT_EQ(error.kind(), ErrorKind::io) << n;
+      EXPECT_TRUE(contains(failure_of([&] { second->is_done(); }), "has failed before"));
+      barrier(world());
+    }
+  }
+}
+
+// --- when it is there -------------------------------------------------------------------------------------
 
 TEST(NcclLink, ThatHasFailedOnceFailsAgain) {
   PlayedDevices played;

@@ -32,7 +32,15 @@ class DeviceLink {
     int root;  ///< the rank that has them
   };
 
-  virtual ~DeviceLink() = default;  ///< collective
+  /// Bytes on their way from one device to another. Giving it up before it is done breaks the link.
+  class Transfer {
+   public:
+    virtual ~Transfer() = default;
+    /// Never waits. Throws io when the bytes cannot arrive any more; then the link is of no more use.
+    virtual bool is_done() = 0;
+  };
+
+  virtual ~DeviceLink() = default;  ///< collective; transfers have ended before
   virtual int size() const = 0;     ///< local; ranks
   /// Local. Whether it is the memory of this rank's device.
   virtual bool reaches(const DeviceMemory& memory) const = 0;
@@ -40,6 +48,13 @@ class DeviceLink {
   /// roots in one order. When it fails on some rank every rank throws the same Error, io, and later calls do
   /// so too: the link is of no more use.
   virtual void broadcast(std::span<const Piece> pieces) = 0;
+  /// Both local, and waiting for nobody. The bytes of this rank's device, which stay as they are until the
+  /// transfer is done, arrive in the processor's memory `into` of the other rank, by way of its device. What
+  /// one rank sends to another meets what that one receives from it in the order in which they were started,
+  /// in equal lengths. Transfers of a rank happen one after the other: two ranks that both wait to receive
+  /// before they send wait for ever.
+  virtual std::unique_ptr<Transfer> start_send(std::span<const std::byte> bytes, int to) = 0;
+  virtual std::unique_ptr<Transfer> start_receive(std::span<std::byte> into, int from) = 0;
 };
 
 }  // namespace cairn

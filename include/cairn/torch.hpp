@@ -128,7 +128,8 @@ SaveReport save(Communicator& comm, FileSystem& files, TorchState& state, const 
 AsyncSave save(AsyncSaver& saver, TorchState& state, const std::string& directory,
                const SaveOptions& options = {});
 ConsolidateReport consolidate(Communicator& comm, FileSystem& files, TorchState& state,
-                              const std::string& path, const ConsolidateOptions& options = {});
+                              const std::string& path, const ConsolidateOptions& options = {},
+                              DeviceLink* device_link = nullptr);
 LoadReport load(Communicator& comm, FileSystem& files, const std::string& path, TorchState& state,
                 const LoadOptions& options = {});
 

@@ -24,6 +24,7 @@ CudaCalls load() {
   library.find("cudaEventDestroy", calls.event_destroy);
   library.find("cudaEventRecord", calls.event_record);
   library.find("cudaEventSynchronize", calls.event_synchronize);
+  library.find("cudaEventQuery", calls.event_query);
   library.find("cudaMemcpyAsync", calls.memcpy_async);
   library.find("cudaMallocHost", calls.host_malloc);
   library.find("cudaFreeHost", calls.host_free);

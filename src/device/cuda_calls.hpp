@@ -32,6 +32,7 @@ struct CudaCalls {
   CudaStatus (*event_destroy)(CudaEvent);
   CudaStatus (*event_record)(CudaEvent, CudaStream);
   CudaStatus (*event_synchronize)(CudaEvent);
+  CudaStatus (*event_query)(CudaEvent);
   CudaStatus (*memcpy_async)(void* to, const void* from, std::size_t bytes, int kind, CudaStream);
   CudaStatus (*host_malloc)(void**, std::size_t bytes);  // cudaMallocHost: pinned
   CudaStatus (*host_free)(void*);                        // cudaFreeHost

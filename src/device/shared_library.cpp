@@ -14,8 +14,11 @@ SharedLibrary::SharedLibrary(const char* what, const char* variable, std::span<c
   std::vector<const char*> tried(names.begin(), names.end());
   const char* const chosen = std::getenv(variable);
   if (chosen != nullptr && *chosen != '\0') tried = {chosen};
-  for (const char* const name : tried) {
-    if (open(name)) return;
+  for (const int flags : {RTLD_NOLOAD, 0}) {
+    words_.clear();
+    for (const char* const name : tried) {
+      if (open(name, flags)) return;
+    }
   }
   throw Error(ErrorKind::unsupported,
               fmt::format("{} was not found: looked for {}: {}", what, fmt::join(tried, ", "), words_),
@@ -23,8 +26,8 @@ SharedLibrary::SharedLibrary(const char* what, const char* variable, std::span<c
 }
 
 // The loader's words about the first name are kept: the others are older versions.
-bool SharedLibrary::open(const char* name) {
-  handle_ = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+bool SharedLibrary::open(const char* name, int flags) {
+  handle_ = dlopen(name, RTLD_NOW | RTLD_LOCAL | flags);
   name_ = name;
   if (handle_ != nullptr) return true;
   const char* const words = dlerror();

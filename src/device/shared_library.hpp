@@ -10,7 +10,8 @@ namespace cairn {
 /// Stays loaded until the process ends: threads and handles of its own may.
 class SharedLibrary {
  public:
-  /// The first of `names` that the dynamic loader finds; in place of them the file that the variable
+  /// The first of `names` that the process has loaded already, as libtorch has; else the first that the
+  /// dynamic loader finds. In place of them the file that the variable
   /// `variable` of the environment names, if it is set. Throws unsupported with `what`, the names, and the
   /// loader's words.
   SharedLibrary(const char* what, const char* variable, std::span<const char* const> names);
@@ -22,7 +23,7 @@ class SharedLibrary {
   }
 
  private:
-  bool open(const char* name);
+  bool open(const char* name, int flags);
   void* symbol(const char* name) const;
 
   void* handle_ = nullptr;

@@ -29,6 +29,8 @@ NcclCalls load() {
   library.find("ncclGroupStart", calls.group_start);
   library.find("ncclGroupEnd", calls.group_end);
   library.find("ncclBroadcast", calls.broadcast);
+  library.find("ncclSend", calls.send);
+  library.find("ncclRecv", calls.receive);
   return calls;
 }
 

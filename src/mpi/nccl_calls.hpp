@@ -45,6 +45,8 @@ struct NcclCalls {
   NcclStatus (*group_end)();
   NcclStatus (*broadcast)(const void* from, void* into, std::size_t count, int type, int root, NcclComm,
                           CudaStream);
+  NcclStatus (*send)(const void* from, std::size_t count, int type, int to, NcclComm, CudaStream);
+  NcclStatus (*receive)(void* into, std::size_t count, int type, int from, NcclComm, CudaStream);  // ncclRecv
 };
 
 /// Local, any thread. Of the library on this machine, loaded at the first call. Throws unsupported where

@@ -2,10 +2,11 @@
 #include "mpi/nccl_link.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/fail.hpp"
 #include "cairn/mpi.hpp"
+#include "mpi/nccl_session.hpp"
+#include "mpi/nccl_transfers.hpp"
 #include "parallel/agree.hpp"
 #include "parallel/common_end.hpp"
 
@@ -18,118 +19,84 @@ constexpr std::size_t kPiecesOfAGroup = 256;
 class NcclLink final : public DeviceLink {
  public:
   NcclLink(Communicator& comm, const NcclCalls& nccl, std::shared_ptr<CudaMemory> memory)
-      : nccl_(nccl), memory_(std::move(memory)), cuda_(memory_->calls()), comm_(comm.duplicate()) {
-    try {
-      start();
-    } catch (...) {
-      abandon();
-      throw;
-    }
+      : comm_(comm.duplicate()), session_(nccl, std::move(memory)), transfers_(session_) {
+    start();
   }
-  /// What was started has ended, or the link has failed: nothing to wait for.
-  ~NcclLink() override { abandon(); }
-  NcclLink(const NcclLink&) = delete;
-  NcclLink& operator=(const NcclLink&) = delete;
 
   int size() const override { return comm_->size(); }
   bool reaches(const DeviceMemory& memory) const override {
     const auto* other = dynamic_cast<const CudaMemory*>(&memory);
-    return other != nullptr && &other->calls() == &cuda_ && other->device() == memory_->device();
+    return other != nullptr && &other->calls() == &session_.cuda() && other->device() == device();
   }
 
   void broadcast(std::span<const Piece> pieces) override {
-    on_all_ranks("broadcasting by NCCL", *comm_, [&] {
-      if (link_ == nullptr) fail(ErrorKind::io, "the link between the devices has failed before");
-    });
+    on_all_ranks("broadcasting by NCCL", *comm_, [&] { session_.require_alive(); });
     try {
       poll_on_all_ranks("broadcasting by NCCL", *comm_, [this, rest = pieces, running = false]() mutable {
-        const OnCudaDevice here(cuda_, memory_->device());
+        const OnCudaDevice here(session_.cuda(), device());
         if (running && !has_ended()) return false;
         running = !rest.empty();
         if (running) rest = launch_group(rest);
         return !running;
       });
     } catch (...) {
-      abandon();
+      transfers_.break_off();
       throw;
     }
   }
 
+  std::unique_ptr<Transfer> start_send(std::span<const std::byte> bytes, int to) override {
+    return transfers_.send(bytes, to);
+  }
+  std::unique_ptr<Transfer> start_receive(std::span<std::byte> into, int from) override {
+    return transfers_.receive(into, from);
+  }
+
  private:
+  int device() const { return session_.memory().device(); }
+
   void start() {
-    const Bytes id = on_root("starting NCCL", *comm_, kRoot, [&] { return new_id(); });
+    const Bytes id = on_root("starting NCCL", *comm_, kRoot, [&] {
+      const OnCudaDevice here(session_.cuda(), device());
+      return session_.new_id();
+    });
     on_all_ranks("starting NCCL", *comm_, [&] {
-      const OnCudaDevice here(cuda_, memory_->device());
-      check_cuda(cuda_, cuda_.stream_create(&stream_, kCudaStreamNonBlocking), "cudaStreamCreateWithFlags",
-                 memory_->device());
+      const OnCudaDevice here(session_.cuda(), device());
+      session_.make_stream();
     });
     poll_on_all_ranks("starting NCCL", *comm_, [&] {
-      const OnCudaDevice here(cuda_, memory_->device());
-      if (link_ == nullptr) join(id);
-      return is_idle();
+      const OnCudaDevice here(session_.cuda(), device());
+      if (!session_.is_alive()) session_.join(id, comm_->rank(), comm_->size());
+      return session_.is_idle();
     });
-  }
-
-  Bytes new_id() const {
-    const OnCudaDevice here(cuda_, memory_->device());
-    NcclUniqueId id;
-    check_nccl(nccl_, nccl_.get_unique_id(&id), "ncclGetUniqueId");
-    Bytes bytes(sizeof id);
-    std::memcpy(bytes.data(), &id, sizeof id);
-    return bytes;
-  }
-
-  void join(const Bytes& bytes) {
-    NcclUniqueId id;
-    std::memcpy(&id, bytes.data(), sizeof id);
-    NcclConfig config;
-    const NcclStatus status = nccl_.comm_init(&link_, comm_->size(), id, comm_->rank(), &config);
-    check_nccl(nccl_, status, "ncclCommInitRankConfig");
-  }
-
-  // Whether NCCL has taken up what it was asked for.
-  bool is_idle() const {
-    NcclStatus state = kNcclSuccess;
-    check_nccl(nccl_, nccl_.comm_get_async_error(link_, &state), "ncclCommGetAsyncError");
-    check_nccl(nccl_, state, "NCCL");
-    return state == kNcclSuccess;
   }
 
   bool has_ended() const {
-    if (!is_idle()) return false;
-    const CudaStatus status = cuda_.stream_query(stream_);
+    if (!session_.is_idle()) return false;
+    const CudaStatus status = session_.cuda().stream_query(session_.stream());
     if (status == kCudaNotReady) return false;
-    check_cuda(cuda_, status, "cudaStreamQuery", memory_->device());
+    check_cuda(session_.cuda(), status, "cudaStreamQuery", device());
     return true;
   }
 
   // Returns the pieces that are left.
   std::span<const Piece> launch_group(std::span<const Piece> pieces) const {
+    const NcclCalls& nccl = session_.nccl();
     const auto now = pieces.first(std::min(pieces.size(), kPiecesOfAGroup));
-    check_nccl(nccl_, nccl_.group_start(), "ncclGroupStart");
+    check_nccl(nccl, nccl.group_start(), "ncclGroupStart");
     for (const Piece& piece : now) {
-      check_nccl(
-          nccl_,
-          nccl_.broadcast(piece.data, piece.data, piece.byte_count, kNcclBytes, piece.root, link_, stream_),
-          "ncclBroadcast");
+      check_nccl(nccl,
+                 nccl.broadcast(piece.data, piece.data, piece.byte_count, kNcclBytes, piece.root,
+                                session_.comm(), session_.stream()),
+                 "ncclBroadcast");
     }
-    check_nccl(nccl_, nccl_.group_end(), "ncclGroupEnd");
+    check_nccl(nccl, nccl.group_end(), "ncclGroupEnd");
     return pieces.subspan(now.size());
   }
 
-  void abandon() noexcept {
-    if (link_ != nullptr) nccl_.comm_abort(link_);
-    if (stream_ != nullptr) cuda_.stream_destroy(stream_);
-    link_ = nullptr;
-    stream_ = nullptr;
-  }
-
-  const NcclCalls& nccl_;
-  const std::shared_ptr<CudaMemory> memory_;
-  const CudaCalls& cuda_;
   const std::unique_ptr<Communicator> comm_;
-  CudaStream stream_ = nullptr;
-  NcclComm link_ = nullptr;  // null: it has failed
+  NcclSession session_;  // its end abandons what has failed; else all has ended
+  NcclTransfers transfers_;
 };
 
 std::unique_ptr<DeviceLink> link_or_error(Communicator& comm, std::shared_ptr<DeviceMemory> memory) {

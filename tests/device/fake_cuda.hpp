@@ -52,11 +52,7 @@ class FakeCuda {
   /// A device's address, with bytes 0xcd.
   std::byte* allocate(std::size_t bytes) {
     const std::lock_guard lock(mutex_);
-    std::byte* const at = address_ + used_;
-    used_ += (bytes + 255) / 256 * 256;
-    if (used_ > bytes_) throw std::runtime_error("the fake device is full");
-    std::memset(shadow_of(at), 0xcd, bytes);
-    return at;
+    return allocate_locked(bytes);
   }
   /// What lies at a device's address.
   std::byte* shadow_of(const void* address) const {
@@ -82,10 +78,10 @@ class FakeCuda {
     const std::lock_guard lock(mutex_);
     return counted_;
   }
-  /// Streams, events and pinned buffers that were made and not given back.
+  /// Streams, events, pinned buffers and cudaMalloc's that were made and not given back.
   std::size_t open_things() const {
     const std::lock_guard lock(mutex_);
-    return streams_.size() + events_.size() + pinned_.size();
+    return streams_.size() + events_.size() + pinned_.size() + rooms_;
   }
   std::size_t stream_count() const {
     const std::lock_guard lock(mutex_);
@@ -110,6 +106,14 @@ class FakeCuda {
   }
 
  private:
+  std::byte* allocate_locked(std::size_t bytes) {
+    std::byte* const at = address_ + used_;
+    used_ += (bytes + 255) / 256 * 256;
+    if (used_ > bytes_) throw std::runtime_error("the fake device is full");
+    std::memset(shadow_of(at), 0xcd, bytes);
+    return at;
+  }
+
   struct Queued {
     std::uint64_t number;
     Operation run;
@@ -215,6 +219,12 @@ class FakeCuda {
       return kCudaSuccess;
     });
   }
+  static CudaStatus event_query(CudaEvent event) {
+    return call([&](FakeCuda& cuda) {
+      const auto [stream, before] = cuda.events_.at(event);
+      return stream == nullptr || cuda.run(stream, before) ? kCudaSuccess : kCudaNotReady;
+    });
+  }
   static CudaStatus memcpy_async(void* to, const void* from, std::size_t bytes, int kind, CudaStream stream) {
     return call([&](FakeCuda& cuda) {
       if (cuda.copies_left_ >= 0 && cuda.copies_left_-- == 0) return kBadStatus;
@@ -242,17 +252,22 @@ class FakeCuda {
     return end([&](FakeCuda& cuda) { cuda.pinned_.erase(memory); });
   }
   static CudaStatus device_malloc(void** memory, std::size_t bytes) {
-    *memory = here_->allocate(bytes);
-    return kCudaSuccess;
+    return call([&](FakeCuda& cuda) {
+      *memory = cuda.allocate_locked(bytes);
+      ++cuda.rooms_;
+      return kCudaSuccess;
+    });
   }
-  static CudaStatus device_free(void*) { return kCudaSuccess; }
+  static CudaStatus device_free(void*) {
+    return end([](FakeCuda& cuda) { --cuda.rooms_; });
+  }
 
   static inline FakeCuda* here_ = nullptr;
   static inline thread_local int current_ = 0;
   static constexpr CudaCalls kCalls{
       get_error_string,   get_device_count, get_device,   set_device,    stream_create, stream_destroy,
       stream_synchronize, stream_query,     event_create, event_destroy, event_record,  event_synchronize,
-      memcpy_async,       host_malloc,      host_free,    device_malloc, device_free};
+      event_query,        memcpy_async,     host_malloc,  host_free,     device_malloc, device_free};
 
   const int devices_;
   const std::size_t bytes_;
@@ -263,6 +278,7 @@ class FakeCuda {
   std::uintptr_t handles_ = 0;
   std::uint64_t next_ = 0;
   int calls_left_ = -1, copies_left_ = -1, counted_ = 0;
+  std::size_t rooms_ = 0;  // of cudaMalloc
   std::map<CudaStream, std::deque<Queued>> streams_;
   std::map<CudaEvent, std::pair<CudaStream, std::uint64_t>> events_;
   std::map<void*, std::unique_ptr<std::byte[]>> pinned_;

@@ -12,6 +12,7 @@ namespace cairn {
 namespace {
 
 constexpr const char* kMissing[] = {"libcairn-no-such-a.so.3", "libcairn-no-such-b.so"};
+constexpr const char* kLoadedLast[] = {"libutil.so.1", "libm.so.6"};  // the second: with this program
 constexpr const char* kMaths[] = {"libcairn-no-such.so", "libm.so.6"};
 
 TEST(SharedLibrary, ThatIsMissingIsUnsupportedWithWhatWasLookedForAndTheLoadersWords) {
@@ -24,6 +25,13 @@ TEST(SharedLibrary, ThatIsMissingIsUnsupportedWithWhatWasLookedForAndTheLoadersW
 
 TEST(SharedLibrary, IsTheFirstThatIsThere) {
   const SharedLibrary library("mathematics", "CAIRN_TEST_SEA", kMaths);
+  double (*cosine)(double) = nullptr;
+  library.find("cos", cosine);
+  EXPECT_EQ(cosine(0), 1);
+}
+
+TEST(SharedLibrary, IsRatherOneThatIsLoadedAlready) {
+  const SharedLibrary library("mathematics", "CAIRN_TEST_SEA", kLoadedLast);
   double (*cosine)(double) = nullptr;
   library.find("cos", cosine);
   EXPECT_EQ(cosine(0), 1);
