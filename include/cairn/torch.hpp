@@ -38,9 +38,9 @@ namespace cairn {
 DType dtype_of(at::ScalarType type);
 at::ScalarType scalar_type_of(DType dtype);
 
-/// Local. The memory of a device as Cairn's I/O threads copy it. Of CUDA devices: cuda_memory() of device.hpp,
-/// with pinned buffers. Of others, and where the CUDA runtime cannot be loaded: through Tensor::copy_, on the
-/// current stream of the thread.
+/// Local. The memory of a device as Cairn's I/O threads copy it. Of CUDA devices: cuda_memory() of
+/// device.hpp, with pinned buffers. Of others, and where the CUDA runtime cannot be loaded: through
+/// Tensor::copy_, on the current stream of the thread.
 std::shared_ptr<DeviceMemory> device_memory(at::Device device);
 
 /// Local. The whole tensor, on the processor. Takes the bytes over when it is given them by std::move.
