@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cairn/checkpoint.hpp"
+#include "cairn/device.hpp"
 #include "cairn/live_state.hpp"
 
 namespace cairn {
@@ -17,6 +18,11 @@ namespace cairn {
 /// the others, piece by piece in the order of the file: only rank 0 need see `path`. With WriteMode::shared
 /// every rank writes a part of the file, and pulls what of that part lies with others.
 ///
+/// `device_link`, if all ranks give one: of these ranks, in their order, and not used by anything else
+/// meanwhile. What rank 0 pulls then goes from device to device, where it is a large part of one tensor that
+/// the link reaches; from rank 0's device it goes into the buffers that it goes into otherwise. Rank 0's
+/// device holds 1 MiB for each request, 64 at most. With WriteMode::shared the link is not used.
+///
 /// Of ConsolidateOptions all hold but `source`, `destination`, `copy`, `verify_source`, `resume`,
 /// `journal_interval_s`, which are left as they are; `visibility_timeout_s` is for the output's temporary.
 /// Beside the state a rank holds max_memory (2 MiB at least, 3 MiB where all ranks write), its objects as
@@ -27,6 +33,7 @@ namespace cairn {
 /// contradict each other, as in plan_save(). already_exists, and other errors, as of consolidate(). The state
 /// stays as it is meanwhile. Memory of devices is copied out on I/O threads, and on the thread that calls.
 ConsolidateReport consolidate(Communicator& comm, FileSystem& files, const LiveState& state,
-                              const std::string& path, const ConsolidateOptions& options = {});
+                              const std::string& path, const ConsolidateOptions& options = {},
+                              DeviceLink* device_link = nullptr);
 
 }  // namespace cairn

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cairn/communicator.hpp"
+#include "cairn/device.hpp"
 #include "cairn/error.hpp"
 #include "cairn/live_state.hpp"
 #include "cairn/plan.hpp"
@@ -27,6 +28,10 @@ struct LoadOptions {
   LoadPlanOptions plan;  ///< what may be missing, left over, cast
   bool verify = true;    ///< compare the stored CRC-32 of items that this job reads whole
   ReadOnce read_once = ReadOnce::automatic;
+  /// If given, of the ranks of the load, in their order, and not used by anything else meanwhile: what all
+  /// ranks want alike, contiguous in memory that it reaches, is read by one rank, and sent on from device to
+  /// device. Otherwise, and where a rank gives none, through the ranks' processors.
+  DeviceLink* device_link = nullptr;
   RankEntryPolicy rank_entries = RankEntryPolicy::refuse;  ///< on another number of ranks than saved
   int threads = 0;                                         ///< as in ConsolidateOptions
   std::uint64_t max_memory = 64ull << 20;                  ///< data buffers of one rank, in bytes
@@ -39,6 +44,7 @@ struct LoadReport {
   std::vector<std::string> dropped;              ///< entries of single ranks that nobody got; sorted
   std::uint64_t read_bytes = 0;                  ///< from files, over all ranks
   std::uint64_t received_bytes = 0;              ///< from other ranks, over all ranks
+  std::uint64_t device_received_bytes = 0;       ///< of these, by LoadOptions::device_link
   std::uint64_t verified_bytes = 0;              ///< whose stored CRC was compared
   double plan_s = 0, seconds = 0;                ///< rank 0's
   std::uint64_t peak_rss_bytes = 0;              ///< VmHWM, the largest of all ranks

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -57,6 +58,14 @@ std::optional<DType> dtype_from_name(std::string_view name);
 /// By legacy storage class ("FloatStorage"); nullopt when unknown.
 std::optional<DType> dtype_from_storage_class(std::string_view storage_class);
 
+/// Bytes on their way out of a device's memory, which outlives this and stays as it is meanwhile.
+class PendingCopy {
+ public:
+  virtual ~PendingCopy() = default;
+  /// Once, with as many bytes as the copy has. Returns when they have arrived; throws io when they cannot.
+  virtual void finish(std::span<std::byte> into) = 0;
+};
+
 /// Memory that the processor cannot address, such as a GPU's. Addresses are the device's own. Thread-safe.
 class DeviceMemory {
  public:
@@ -64,6 +73,8 @@ class DeviceMemory {
   /// Both return when the bytes have arrived, and throw io when they cannot.
   virtual void copy_out(const std::byte* from, std::span<std::byte> into) = 0;
   virtual void copy_in(std::span<const std::byte> bytes, std::byte* to) = 0;
+  /// A copy_out() that goes on while its thread does something else. By default all happens in finish().
+  virtual std::unique_ptr<PendingCopy> start_copy_out(const std::byte* from, std::size_t byte_count);
 };
 
 /// Elements that somebody else owns: element e lies at data + (sum of e[d] * strides[d]) * element size.

@@ -38,8 +38,9 @@ namespace cairn {
 DType dtype_of(at::ScalarType type);
 at::ScalarType scalar_type_of(DType dtype);
 
-/// Local. The memory of a device as Cairn's I/O threads copy it: through Tensor::copy_, on the current stream
-/// of the thread.
+/// Local. The memory of a device as Cairn's I/O threads copy it. Of CUDA devices: cuda_memory() of
+/// device.hpp, with pinned buffers. Of others, and where the CUDA runtime cannot be loaded: through
+/// Tensor::copy_, on the current stream of the thread.
 std::shared_ptr<DeviceMemory> device_memory(at::Device device);
 
 /// Local. The whole tensor, on the processor. Takes the bytes over when it is given them by std::move.
@@ -127,7 +128,8 @@ SaveReport save(Communicator& comm, FileSystem& files, TorchState& state, const 
 AsyncSave save(AsyncSaver& saver, TorchState& state, const std::string& directory,
                const SaveOptions& options = {});
 ConsolidateReport consolidate(Communicator& comm, FileSystem& files, TorchState& state,
-                              const std::string& path, const ConsolidateOptions& options = {});
+                              const std::string& path, const ConsolidateOptions& options = {},
+                              DeviceLink* device_link = nullptr);
 LoadReport load(Communicator& comm, FileSystem& files, const std::string& path, TorchState& state,
                 const LoadOptions& options = {});
 

@@ -204,6 +204,7 @@ class Consolidation {
     plan_.directory = target_.live->directory;
     watch_.enter(RunPhase::looking);
     gather_ = comm_.size() > 1 && !target_.live->all_write;
+    if (gather_) source_files_.use_devices(target_.live->devices);
     source_files_.assign(plan_.directory, target_.live->files,
                          gather_ ? SourceAccess::Readers::coordinator : SourceAccess::Readers::all);
     source_files_.run("looking at the destination",

@@ -13,7 +13,10 @@
 namespace cairn {
 namespace {
 
-void check_arguments(const Communicator& comm, const LiveState& state, const ConsolidateOptions& options) {
+constexpr std::uint64_t kLeastByDevice = 64 << 10;  // of a range; less is quicker by the processors
+
+void check_arguments(const Communicator& comm, const LiveState& state, const ConsolidateOptions& options,
+                     const DeviceLink* link) {
   if (state.description().rank() != comm.rank())
     fail(ErrorKind::invalid_argument, "consolidate: the state is that of rank {}",
          state.description().rank());
@@ -21,6 +24,10 @@ void check_arguments(const Communicator& comm, const LiveState& state, const Con
     fail(ErrorKind::invalid_argument, "consolidate: a live state has no source, and goes to the path given");
   if (options.resume || options.copy == CopyMode::kernel)
     fail(ErrorKind::invalid_argument, "consolidate: a live state goes without journal and copying kernel");
+  if (link != nullptr && link->size() != comm.size()) {
+    fail(ErrorKind::invalid_argument, "consolidate: a link of {} devices on {} ranks", link->size(),
+         comm.size());
+  }
 }
 
 PackedItems pack(const LiveState& state, const SavePlan& plan) {
@@ -32,8 +39,9 @@ PackedItems pack(const LiveState& state, const SavePlan& plan) {
 }  // namespace
 
 ConsolidateReport consolidate(Communicator& comm, FileSystem& files, const LiveState& state,
-                              const std::string& path, const ConsolidateOptions& options) {
-  on_all_ranks("checking the options", comm, [&] { check_arguments(comm, state, options); });
+                              const std::string& path, const ConsolidateOptions& options,
+                              DeviceLink* device_link) {
+  on_all_ranks("checking the options", comm, [&] { check_arguments(comm, state, options, device_link); });
   std::optional<PackedItems> items;
   LiveSite site;
   {
@@ -42,6 +50,12 @@ ConsolidateReport consolidate(Communicator& comm, FileSystem& files, const LiveS
     site = describe_live(comm, plan, *items, options.write);
   }
 
+  if (agree(comm, device_link == nullptr ? 1 : 0) == 0) {
+    site.devices = {device_link, [&](std::uint32_t, std::uint64_t byte_offset, std::uint64_t bytes) {
+                      if (bytes < kLeastByDevice) return std::span<const std::byte>();
+                      return items->on_device(byte_offset, bytes, *device_link);
+                    }};
+  }
   std::vector<GatheredFile> own = site.files;
   std::erase_if(own, [&](const GatheredFile& file) { return file.owner != comm.rank(); });
   const auto read = [&](std::uint32_t, std::uint64_t byte_offset, std::span<std::byte> into) {

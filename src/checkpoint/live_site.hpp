@@ -12,6 +12,7 @@
 #include "checkpoint/gathered_files.hpp"
 #include "checkpoint/save_parts.hpp"
 #include "engine/packed_items.hpp"
+#include "engine/remote_reads.hpp"
 
 namespace cairn {
 
@@ -19,6 +20,7 @@ struct LiveSite {
   std::string directory;             ///< a name; nothing is there
   std::vector<GatheredFile> files;   ///< of ranks that have something; the catalogue's, in its order
   bool all_write = false;            ///< else rank 0 alone
+  DeviceAnswers devices;             ///< of this rank's file; a link only where all ranks have one
   Catalog catalog;                   ///< rank 0's; chunks are bare (formats/dcp/bare_source.hpp)
   std::uint64_t metadata_bytes = 0;  ///< rank 0's; of the `.metadata` that a save would write
 };

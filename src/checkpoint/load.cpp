@@ -113,6 +113,10 @@ class Load {
   void check_options(const Bytes& common) {
     if (encode(path_, options_) != common)
       fail(ErrorKind::invalid_argument, "path and options of a load differ between ranks");
+    if (options_.device_link != nullptr && options_.device_link->size() != comm_.size()) {
+      fail(ErrorKind::invalid_argument, "a link of {} devices for a load on {} ranks",
+           options_.device_link->size(), comm_.size());
+    }
     threads_ = options_.threads > 0 ? options_.threads : default_threads(comm_.ranks_on_node());
     std::uint64_t exchange = 0;
     if (comm_.size() > 1 && options_.read_once != ReadOnce::off) {
@@ -171,7 +175,7 @@ class Load {
   void share(const LiveState& state) {
     if (comm_.size() == 1 || options_.read_once == ReadOnce::off) return;
     Bytes mine;
-    on_all_ranks("planning", comm_, [&] { mine = encode_wanted_boxes(state.description(), items_); });
+    on_all_ranks("planning", comm_, [&] { mine = encode_wanted_boxes(state, items_, options_.device_link); });
     const auto wanted = comm_.gather(mine, kRoot);
     const Bytes shared = on_root("planning", comm_, kRoot,
                                  [&] { return encode(find_shared_boxes(wanted, options_.read_once)); });
@@ -267,6 +271,17 @@ class Load {
     if (!exchange_) return;
     on_all_ranks("exchanging what was read", comm_, [&] { exchange_->throw_if_failed(); });
     on_all_ranks("exchanging what was read", comm_, [&] { exchange_->throw_if_lost(); });
+    send_between_devices();
+  }
+
+  // All ranks have what they read: none waits in it for files.
+  void send_between_devices() {
+    const auto& pieces = shared_->device_pieces();
+    if (agree(comm_, pieces.empty() ? 0 : 1) == 0) return;
+    options_.device_link->broadcast(pieces);
+    for (const DeviceLink::Piece& piece : pieces) {
+      if (piece.root != comm_.rank()) device_received_bytes_ += piece.byte_count;
+    }
   }
 
   void read_for_others() {
@@ -306,7 +321,8 @@ class Load {
     ByteWriter out;
     on_all_ranks("comparing checksums", comm_, [&] {
       out.write(source_->chunks().read_bytes());
-      out.write(exchange_ ? exchange_->received_bytes() : std::uint64_t{0});
+      out.write((exchange_ ? exchange_->received_bytes() : 0) + device_received_bytes_);
+      out.write(device_received_bytes_);
       out.write(peak_rss_bytes());
       out.append(check_.encode());
     });
@@ -321,6 +337,7 @@ class Load {
       ByteReader in(share, "share of a load");
       report_.read_bytes += in.read<std::uint64_t>();
       report_.received_bytes += in.read<std::uint64_t>();
+      report_.device_received_bytes += in.read<std::uint64_t>();
       report_.peak_rss_bytes = std::max(report_.peak_rss_bytes, in.read<std::uint64_t>());
       check.add(StorageCheck::decode(in.bytes(in.remaining())));
     }
@@ -329,7 +346,8 @@ class Load {
     report_.warnings.insert(report_.warnings.end(), decision_.warnings.begin(), decision_.warnings.end());
     ByteWriter out;
     for (const std::uint64_t number :
-         {report_.read_bytes, report_.received_bytes, report_.verified_bytes, report_.peak_rss_bytes})
+         {report_.read_bytes, report_.received_bytes, report_.device_received_bytes, report_.verified_bytes,
+          report_.peak_rss_bytes})
       out.write(number);
     out.write(report_.plan_s);
     out.write(seconds_since(begin_));
@@ -340,8 +358,8 @@ class Load {
   LoadReport decode_report(const Bytes& message) const {
     ByteReader in(message, "report of a load");
     LoadReport report;
-    for (std::uint64_t* number :
-         {&report.read_bytes, &report.received_bytes, &report.verified_bytes, &report.peak_rss_bytes})
+    for (std::uint64_t* number : {&report.read_bytes, &report.received_bytes, &report.device_received_bytes,
+                                  &report.verified_bytes, &report.peak_rss_bytes})
       *number = in.read<std::uint64_t>();
     report.plan_s = in.read<double>();
     report.seconds = in.read<double>();
@@ -375,6 +393,7 @@ class Load {
   std::unique_ptr<Communicator> node_;
   std::unique_ptr<SharedMemory> shared_memory_;  // of the node
   std::optional<JointReads> joint_;
+  std::uint64_t device_received_bytes_ = 0;
   StorageCheck check_;
 };
 

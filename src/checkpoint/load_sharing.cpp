@@ -10,6 +10,7 @@
 #include "base/byte_reader.hpp"
 #include "engine/box_pieces.hpp"
 #include "engine/load_run.hpp"
+#include "engine/view_runs.hpp"
 #include "plan/compact.hpp"
 #include "plan/fingerprint.hpp"
 
@@ -72,13 +73,23 @@ Parcel parcel_in_tree(const std::vector<int>& ranks, int me, std::size_t number)
   return parcel;
 }
 
+BoxPieces load_pieces(const RankState& state, BoxIndex box) {
+  const std::uint64_t element_bytes = element_size(state.dtype(box.first));
+  return {state.box(box.first, box.second).sizes, static_cast<std::int64_t>(kLoadPieceBytes / element_bytes)};
+}
+
+bool is_reached(const TensorView& view, const DeviceLink* link) {
+  return link != nullptr && view.device != nullptr && view.is_contiguous() && link->reaches(*view.device);
+}
+
 }  // namespace
 
-Bytes encode_wanted_boxes(const RankState& state, std::span<const ReadItem> items) {
+Bytes encode_wanted_boxes(const LiveState& state, std::span<const ReadItem> items, const DeviceLink* link) {
   ByteWriter out;
   for_each_box_of(items, [&](BoxIndex box, std::uint32_t tensor) {
-    write(out, fingerprint(state, box, tensor));
-    out.write(byte_count(state, box));
+    write(out, fingerprint(state.description(), box, tensor));
+    out.write(byte_count(state.description(), box));
+    out.write<std::uint8_t>(is_reached(state.view(box.first, box.second), link));
   });
   return out.take();
 }
@@ -88,6 +99,7 @@ std::vector<SharedGroup> find_shared_boxes(std::span<const Bytes> wanted_by_rank
     Fingerprint box;
     std::uint64_t bytes;
     std::vector<int> ranks;
+    bool by_devices = true;  // as far as ranks have told
   };
   std::vector<Wanted> boxes;
   std::unordered_map<Fingerprint, std::size_t, FingerprintKey> index;
@@ -96,9 +108,12 @@ std::vector<SharedGroup> find_shared_boxes(std::span<const Bytes> wanted_by_rank
     while (!in.at_end()) {
       const Fingerprint box = read_fingerprint(in);
       const auto bytes = in.read<std::uint64_t>();
+      const bool is_on_device = in.read<std::uint8_t>() != 0;
       const auto [found, is_new] = index.try_emplace(box, boxes.size());
-      if (is_new) boxes.push_back({box, bytes, {}});
-      auto& ranks = boxes[found->second].ranks;
+      if (is_new) boxes.push_back({box, bytes, {}, true});
+      Wanted& known = boxes[found->second];
+      known.by_devices = known.by_devices && is_on_device;
+      auto& ranks = known.ranks;
       if (ranks.empty() || ranks.back() != static_cast<int>(rank)) ranks.push_back(static_cast<int>(rank));
     }
   }
@@ -106,17 +121,19 @@ std::vector<SharedGroup> find_shared_boxes(std::span<const Bytes> wanted_by_rank
     std::vector<Fingerprint> boxes;
     std::uint64_t bytes = 0;
   };
-  std::map<std::vector<int>, Group> groups;
+  std::map<std::pair<std::vector<int>, bool>, Group> groups;
   for (Wanted& wanted : boxes) {
     if (wanted.ranks.size() < 2) continue;
-    Group& group = groups[std::move(wanted.ranks)];
+    const bool by_devices = wanted.by_devices && wanted.ranks.size() == wanted_by_rank.size();
+    Group& group = groups[{std::move(wanted.ranks), by_devices}];
     group.boxes.push_back(wanted.box);
     group.bytes += wanted.bytes;
   }
   std::vector<SharedGroup> out;
-  for (auto& [ranks, group] : groups) {
+  for (auto& [key, group] : groups) {
+    const auto& [ranks, by_devices] = key;
     const bool is_worth_it = group.bytes >= kLeastSaving / (ranks.size() - 1);
-    if (read_once == ReadOnce::on || is_worth_it) out.push_back({ranks, std::move(group.boxes)});
+    if (read_once == ReadOnce::on || is_worth_it) out.push_back({ranks, std::move(group.boxes), by_devices});
   }
   return out;
 }
@@ -126,6 +143,7 @@ Bytes encode(std::span<const SharedGroup> groups) {
   for (const SharedGroup& group : groups) {
     write_number(out, group.ranks.size());
     for (const int rank : group.ranks) write_number(out, static_cast<std::uint64_t>(rank));
+    write_number(out, group.by_devices ? 1 : 0);
     write_number(out, group.boxes.size());
     for (const Fingerprint box : group.boxes) write(out, box);
   }
@@ -139,6 +157,7 @@ std::vector<SharedGroup> decode_groups(std::span<const std::byte> bytes) {
     SharedGroup& group = groups.emplace_back();
     for (auto count = read_number(in, in.remaining()); count > 0; --count)
       group.ranks.push_back(static_cast<int>(read_number(in)));
+    group.by_devices = read_number(in) != 0;
     for (auto count = read_number(in, in.remaining() / 16); count > 0; --count)
       group.boxes.push_back(read_fingerprint(in));
   }
@@ -167,7 +186,10 @@ SharedLoad::SharedLoad(const LiveState& state, std::span<const ReadItem> items,
       is_shared[found] = true;
       shared.push_back(boxes[found]);
     }
-    add_group(state, group, shared);
+    if (group.by_devices)
+      add_device_group(state, group, shared);
+    else
+      add_group(state, group, shared);
   }
   for (std::size_t i = 0; i < boxes.size(); ++i) {
     if (is_shared[i]) continue;
@@ -185,11 +207,8 @@ void SharedLoad::add_group(const LiveState& state, const SharedGroup& group,
   std::size_t number = 0;
   bool is_open = false;  // the last parcel takes more small boxes
   for (const BoxIndex& box : boxes) {
-    const RankState& description = state.description();
-    const std::uint64_t element_bytes = element_size(description.dtype(box.first));
-    const BoxPieces pieces(description.box(box.first, box.second).sizes,
-                           static_cast<std::int64_t>(kLoadPieceBytes / element_bytes));
-    const std::uint64_t bytes = byte_count(description, box);
+    const BoxPieces pieces = load_pieces(state.description(), box);
+    const std::uint64_t bytes = byte_count(state.description(), box);
     for (std::uint64_t i = 0; i < pieces.count(); ++i) {
       if (!is_open || pieces.count() > 1 || parcels_.back().bytes + bytes > kLoadPieceBytes) {
         parcels_.push_back(parcel_in_tree(group.ranks, wanted_.rank(), number++));
@@ -208,11 +227,35 @@ void SharedLoad::add_part(const LiveState& state, std::pair<std::uint32_t, std::
   parcel.parts.push_back(view);
   parcel.bytes += view.byte_count();
   if (parcel.from != Parcel::kReadHere) return;
+  read_here(state, box, piece, parcels_.size() - 1);
+  ++box_counts_.back();
+}
+
+// The ranks take turns by pieces; a piece of a contiguous box is a run of its memory.
+void SharedLoad::add_device_group(const LiveState& state, const SharedGroup& group,
+                                  std::span<const std::pair<std::uint32_t, std::uint32_t>> boxes) {
+  std::size_t number = 0;
+  for (const BoxIndex& box : boxes) {
+    const BoxPieces pieces = load_pieces(state.description(), box);
+    for (std::uint64_t i = 0; i < pieces.count(); ++i) {
+      const Box piece = pieces.piece(i);
+      const int root = group.ranks[number++ % group.ranks.size()];
+      for_each_run(state.view(box.first, box.second).part(piece.offsets, piece.sizes),
+                   [&](std::byte* run, std::uint64_t bytes) {
+                     device_pieces_.push_back({run, bytes, root});
+                   });
+      if (root == wanted_.rank()) read_here(state, box, piece, kAlone);
+    }
+  }
+}
+
+void SharedLoad::read_here(const LiveState& state, std::pair<std::uint32_t, std::uint32_t> box,
+                           const Box& piece, std::size_t parcel) {
   Box global = piece;
   const BoxView whole = state.description().box(box.first, box.second);
   for (std::size_t d = 0; d < global.offsets.size(); ++d) global.offsets[d] += whole.offsets[d];
-  boxes_.push_back({box.first, std::move(global), view, parcels_.size() - 1});
-  ++box_counts_.back();
+  boxes_.push_back({box.first, std::move(global),
+                    state.view(box.first, box.second).part(piece.offsets, piece.sizes), parcel});
 }
 
 void SharedLoad::describe(const LiveState& state) {

@@ -34,7 +34,7 @@ void SourceAccess::assign(const std::string& directory, std::vector<GatheredFile
   if (!private_comm_) private_comm_ = comm_.duplicate();
   cache_.emplace(own_);
   if (!is_root() && !all_read_) return;
-  reads_.emplace(*private_comm_, requests_);
+  reads_.emplace(*private_comm_, requests_, devices_.link);
   view_.emplace(own_, directory_, gathered_, comm_.rank(),
                 [this](std::uint32_t file, std::uint64_t byte_offset, std::span<std::byte> into) {
                   const Activity::Running reading(watch_.activity(), "reading over there",
@@ -94,7 +94,7 @@ void SourceAccess::run_on_all(std::string_view step, const std::function<void()>
 }
 
 void SourceAccess::serve() {
-  serve_reads(*private_comm_, requests_, std::bind_front(&SourceAccess::read_own, this));
+  serve_reads(*private_comm_, requests_, std::bind_front(&SourceAccess::read_own, this), devices_);
 }
 
 void SourceAccess::read_own(std::uint32_t file, std::uint64_t byte_offset, std::span<std::byte> into) {

@@ -30,6 +30,8 @@ class SourceAccess {
   /// which the readers and those ranks see at `directory`.
   void assign(const std::string& directory, std::vector<GatheredFile> gathered,
               Readers readers = Readers::coordinator);
+  /// Local. Before assign(), on all ranks or none: what the coordinator is to get from device to device.
+  void use_devices(DeviceAnswers devices) { devices_ = std::move(devices); }
   /// Of the buffers of a rank that reads for others, in bytes.
   std::uint64_t answer_bytes() const { return static_cast<std::uint64_t>(requests_) * kMostAnswerBytes; }
 
@@ -60,6 +62,7 @@ class SourceAccess {
   RunWatch& watch_;
   FileSystem& own_;
   const int requests_;
+  DeviceAnswers devices_;
   std::string directory_;
   std::vector<GatheredFile> gathered_;
   std::vector<int> owners_;  // other than rank 0, ascending

@@ -43,9 +43,21 @@ std::vector<ItemPlace> PackedItems::places() const {
   return places;
 }
 
+std::size_t PackedItems::item_at(std::uint64_t byte_offset) const {
+  return static_cast<std::size_t>(std::ranges::upper_bound(ends_, byte_offset) - ends_.begin());
+}
+
+std::span<const std::byte> PackedItems::on_device(std::uint64_t byte_offset, std::uint64_t bytes,
+                                                  const DeviceLink& link) const {
+  const std::size_t item = item_at(byte_offset);
+  if (item == items_.size() || items_[item].object || bytes > ends_[item] - byte_offset) return {};
+  const TensorView& view = items_[item].view;
+  if (view.device == nullptr || !view.is_contiguous() || !link.reaches(*view.device)) return {};
+  return {view.data + (byte_offset - begin(item)), bytes};
+}
+
 void PackedItems::read(std::uint64_t byte_offset, std::span<std::byte> into) const {
-  auto item = static_cast<std::size_t>(std::ranges::upper_bound(ends_, byte_offset) - ends_.begin());
-  for (; !into.empty(); ++item) {
+  for (std::size_t item = item_at(byte_offset); !into.empty(); ++item) {
     const std::uint64_t at = byte_offset - begin(item);
     const auto here = into.first(std::min<std::uint64_t>(into.size(), ends_[item] - byte_offset));
     if (items_[item].object)

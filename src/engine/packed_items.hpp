@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "cairn/device.hpp"
 #include "cairn/plan.hpp"
 #include "engine/shard_writer.hpp"
 
@@ -25,8 +26,12 @@ class PackedItems {
   /// Any thread, several at a time. The range lies in [0, byte_count()). Throws what DeviceMemory::copy_out
   /// throws.
   void read(std::uint64_t byte_offset, std::span<std::byte> into) const;
+  /// Where the range lies if it is of one tensor, without gaps in memory that the link reaches; else empty.
+  std::span<const std::byte> on_device(std::uint64_t byte_offset, std::uint64_t bytes,
+                                       const DeviceLink& link) const;
 
  private:
+  std::size_t item_at(std::uint64_t byte_offset) const;
   std::uint64_t begin(std::size_t item) const { return item == 0 ? 0 : ends_[item - 1]; }
 
   std::vector<ShardItem> items_;

@@ -18,11 +18,16 @@ inline constexpr int kRequestTag = 0;
 constexpr int state_tag(std::uint32_t slot) { return 1 + 3 * static_cast<int>(slot); }
 constexpr int bytes_tag(std::uint32_t slot) { return state_tag(slot) + 1; }
 constexpr int text_tag(std::uint32_t slot) { return state_tag(slot) + 2; }
+/// In the place of the size of an error's text, with the number of the answer among those that this rank has
+/// sent by its device: the bytes come by the link of the devices, in that order. With the tag of texts follow
+/// the size of an error's text and the text, when the sending has ended.
+inline constexpr std::uint64_t kByDevice = std::uint64_t{1} << 63;
 inline constexpr int kDismissalTag = state_tag(kMostReadSlots);
 
 struct ReadMessage {
   enum class Kind : std::uint32_t {
     read,     ///< answered with the size of an error's text (0: none), `bytes` bytes, and the text if any
+    give_up,  ///< no more answers by devices; those under way have ended
     dismiss,  ///< no more reads; `bytes` of an error's text follow, with the tag of dismissals
   } kind;
   std::uint32_t slot, file;

@@ -52,13 +52,24 @@ struct RemoteReads::Asked {
 struct RemoteReads::Running {
   Asked& asked;
   std::array<std::byte, ReadMessage::kBytes> message;
-  std::array<std::byte, sizeof(std::uint64_t)> state;  // bytes of the error's text; 0: none
-  std::unique_ptr<Request> sent, state_received, received;
+  std::array<std::byte, sizeof(std::uint64_t)> state;             // bytes of the error's text; 0: none
+  std::unique_ptr<Request> sent{}, state_received{}, received{};  // the last one: of the bytes, or the end
+  std::unique_ptr<DeviceLink::Transfer> transfer{};
+  std::array<std::byte, sizeof(std::uint64_t)> end{};  // of the sending by a device: as `state`
+  bool has_arrived = false;
 };
 
-RemoteReads::RemoteReads(Communicator& comm, int requests)
+struct RemoteReads::GivenUp {
+  int rank;
+  std::array<std::byte, ReadMessage::kBytes> message;
+  std::unique_ptr<Request> sent{};
+};
+
+RemoteReads::RemoteReads(Communicator& comm, int requests, DeviceLink* link)
     : comm_(comm),
       requests_(std::clamp(requests, 1, kMostRequests)),
+      link_(link),
+      by_device_(static_cast<std::size_t>(comm.size())),
       running_(kMostReadSlots),
       on_their_way_(static_cast<std::size_t>(comm.size())) {}
 
@@ -66,6 +77,7 @@ RemoteReads::~RemoteReads() = default;
 
 void RemoteReads::run(const std::function<void()>& body) {
   const AtWork at_work;
+  std::ranges::fill(by_device_, 0);
   run_beside(body, [this] { carry(); });
   if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
 }
@@ -145,25 +157,85 @@ bool RemoteReads::step() {
 
 void RemoteReads::start(Asked& asked, std::uint32_t slot) {
   asked.message.slot = slot;
-  running_[slot] = std::make_unique<Running>(Running{asked, asked.message.encode(), {}, {}, {}, {}});
+  running_[slot] = std::make_unique<Running>(Running{asked, asked.message.encode(), {}});
   Running& running = *running_[slot];
   ++on_their_way_[static_cast<std::size_t>(asked.rank)];
   running.state_received = comm_.start_receive(running.state, asked.rank, state_tag(slot));
-  running.received = comm_.start_receive(asked.into, asked.rank, bytes_tag(slot));
+  if (link_ == nullptr)  // else the state says how they come
+    running.received = comm_.start_receive(asked.into, asked.rank, bytes_tag(slot));
+  if (link_error_) tell_given_up(asked.rank);
   running.sent = comm_.start_send(running.message, asked.rank, kRequestTag);
 }
 
 bool RemoteReads::finished(Running& running) {
-  if (!running.sent->test() || !running.state_received->test() || !running.received->test()) return false;
-  const auto text_bytes = ByteReader(running.state, "answer").read<std::uint64_t>();
-  if (text_bytes == 0) return true;
+  if (!running.sent->test() || !running.state_received->test()) return false;
+  const auto state = ByteReader(running.state, "answer").read<std::uint64_t>();
+  if ((state & kByDevice) != 0) return arrived_by_device(running, state & ~kByDevice);
+  Asked& asked = running.asked;
+  if (!running.received)
+    running.received = comm_.start_receive(asked.into, asked.rank, bytes_tag(asked.message.slot));
+  if (!running.received->test()) return false;
+  if (state != 0) asked.failure = receive_error(running, state);
+  return true;
+}
+
+// What failed on the rank that was asked.
+Error RemoteReads::receive_error(const Running& running, std::uint64_t text_bytes) {
   Bytes text(text_bytes);
   comm_.start_receive(text, running.asked.rank, text_tag(running.asked.message.slot))->wait();
-  running.asked.failure = decode_error(text);
+  Error error = decode_error(text);
   const std::lock_guard lock(mutex_);
   if (failures_.size() == kRememberedFailures) failures_.erase(failures_.begin());
-  failures_.emplace_back(running.asked.rank, running.asked.failure->message());
-  return true;
+  failures_.emplace_back(running.asked.rank, error.message());
+  return error;
+}
+
+// The other rank says in any case that its sending has ended: also when it failed, or was given up here.
+bool RemoteReads::arrived_by_device(Running& running, std::uint64_t number) {
+  Asked& asked = running.asked;
+  if (!running.received)
+    running.received = comm_.start_receive(running.end, asked.rank, text_tag(asked.message.slot));
+  receive_by_device(running, number);
+  if (!running.received->test()) return false;
+  const auto text_bytes = ByteReader(running.end, "end of an answer").read<std::uint64_t>();
+  if (text_bytes > 0) {
+    const Error error = receive_error(running, text_bytes);
+    if (!link_error_) break_link(error);
+  }
+  asked.failure = link_error_;
+  return running.has_arrived || link_error_.has_value();
+}
+
+// In the order in which the other rank sends.
+void RemoteReads::receive_by_device(Running& running, std::uint64_t number) {
+  const Asked& asked = running.asked;
+  std::uint64_t& begun = by_device_[static_cast<std::size_t>(asked.rank)];
+  if (link_error_ || running.has_arrived || (!running.transfer && number != begun)) return;
+  try {
+    if (!running.transfer) {
+      running.transfer = link_->start_receive(asked.into, asked.rank);
+      ++begun;
+    }
+    running.has_arrived = running.transfer->is_done();
+  } catch (const Error& error) {
+    break_link(error);
+  }
+}
+
+void RemoteReads::break_link(const Error& error) {
+  link_error_ = error;
+  for (auto& running : running_) {
+    if (!running) continue;
+    running->transfer.reset();
+    tell_given_up(running->asked.rank);
+  }
+}
+
+void RemoteReads::tell_given_up(int rank) {
+  if (std::ranges::find(given_up_, rank, &GivenUp::rank) != given_up_.end()) return;
+  GivenUp& told =
+      given_up_.emplace_back(GivenUp{rank, ReadMessage{ReadMessage::Kind::give_up, 0, 0, 0, 0}.encode()});
+  told.sent = comm_.start_send(told.message, rank, kRequestTag);
 }
 
 void RemoteReads::fail_all(const Error& error) {
@@ -229,15 +301,25 @@ void RemoteReads::dismiss(int rank, const Error* failure) {
 namespace {
 
 struct Answer {
+  int rank = 0;  // that it is for
+  std::uint32_t slot = 0;
   Bytes bytes, text;
-  std::array<std::byte, sizeof(std::uint64_t)> state;
+  std::array<std::byte, sizeof(std::uint64_t)> state, end;
   std::vector<std::unique_ptr<Request>> sent;
+  std::unique_ptr<DeviceLink::Transfer> transfer;  // until it has ended
 
   bool is_sent() {
+    if (transfer) return false;
     if (std::ranges::all_of(sent, [](const auto& request) { return request->test(); })) sent.clear();
     return sent.empty();
   }
 };
+
+void set_number(std::span<std::byte> word, std::uint64_t number) {
+  ByteWriter out;
+  out.write(number);
+  std::ranges::copy(out.view(), word.begin());
+}
 
 Bytes failure_text(const std::function<void()>& body) {
   try {
@@ -255,8 +337,12 @@ Bytes failure_text(const std::function<void()>& body) {
 /// Answers ranks until they dismiss this one, a step at a time.
 class ReadServer {
  public:
-  ReadServer(Communicator& comm, const std::vector<int>& askers, int requests, const ReadFile& read)
-      : comm_(comm), read_(read), answers_(static_cast<std::size_t>(std::clamp(requests, 1, kMostRequests))) {
+  ReadServer(Communicator& comm, const std::vector<int>& askers, int requests, const ReadFile& read,
+             const DeviceAnswers& devices = {})
+      : comm_(comm),
+        read_(read),
+        devices_(devices),
+        answers_(static_cast<std::size_t>(std::clamp(requests, 1, kMostRequests))) {
     for (const int rank : askers) {
       asking_.push_back({rank, {}, nullptr});
     }
@@ -271,6 +357,7 @@ class ReadServer {
       moved = (asking.request && asking.request->test() && take(asking)) || moved;
     }
     if (!asking_.empty()) first_ = (first_ + 1) % asking_.size();
+    for (Answer& answer : answers_) moved = (answer.transfer && advance(answer)) || moved;
     return moved;
   }
 
@@ -301,6 +388,11 @@ class ReadServer {
       if (message.bytes > 0) take_failure(asking.rank, message.bytes);
       return true;
     }
+    if (message.kind == ReadMessage::Kind::give_up) {
+      break_link(encode_error(Error(ErrorKind::io, "given up by the rank that asked")));
+      await(asking);
+      return true;
+    }
     const auto answer = std::ranges::find_if(answers_, &Answer::is_sent);
     if (answer == answers_.end()) return false;
     give(asking.rank, message, *answer);
@@ -315,29 +407,78 @@ class ReadServer {
   }
 
   void give(int rank, const ReadMessage& message, Answer& answer) {
+    answer.rank = rank;
+    answer.slot = message.slot;
+    answer.text.clear();
+    if (devices_.link == nullptr || !give_by_device(message, answer)) give_by_processor(message, answer);
+  }
+
+  // False: it has to go by the processor, or has failed.
+  bool give_by_device(const ReadMessage& message, Answer& answer) {
+    const auto bytes = devices_.find(message.file, message.byte_offset, message.bytes);
+    if (bytes.empty()) return false;
+    answer.text = failure_text([&] { answer.transfer = devices_.link->start_send(bytes, answer.rank); });
+    if (!answer.transfer) return false;
+    set_number(answer.state, kByDevice | sent_by_device_++);
+    answer.sent.push_back(comm_.start_send(answer.state, answer.rank, state_tag(answer.slot)));
+    return true;
+  }
+
+  void give_by_processor(const ReadMessage& message, Answer& answer) {
     answer.bytes.resize(kMostAnswerBytes);
     const auto into = std::span(answer.bytes).first(std::min(message.bytes, kMostAnswerBytes));
-    answer.text = failure_text([&] { read_(message.file, message.byte_offset, into); });
-    ByteWriter state;
-    state.write<std::uint64_t>(answer.text.size());
-    std::ranges::copy(state.view(), answer.state.begin());
+    if (answer.text.empty())
+      answer.text = failure_text([&] { read_(message.file, message.byte_offset, into); });
+    set_number(answer.state, answer.text.size());
     // after a failure too: who asked waits for as many bytes as it asked for
-    answer.sent.push_back(comm_.start_send(answer.state, rank, state_tag(message.slot)));
-    answer.sent.push_back(comm_.start_send(into, rank, bytes_tag(message.slot)));
+    answer.sent.push_back(comm_.start_send(answer.state, answer.rank, state_tag(answer.slot)));
+    answer.sent.push_back(comm_.start_send(into, answer.rank, bytes_tag(answer.slot)));
+    send_text(answer);
+  }
+
+  void send_text(Answer& answer) {
     if (!answer.text.empty())
-      answer.sent.push_back(comm_.start_send(answer.text, rank, text_tag(message.slot)));
+      answer.sent.push_back(comm_.start_send(answer.text, answer.rank, text_tag(answer.slot)));
+  }
+
+  // Whether the transfer has ended.
+  bool advance(Answer& answer) {
+    bool is_done = false;
+    const Bytes failure = failure_text([&] { is_done = answer.transfer->is_done(); });
+    if (!failure.empty())
+      break_link(failure);
+    else if (is_done)
+      end(answer, {});
+    return answer.transfer == nullptr;
+  }
+
+  void end(Answer& answer, const Bytes& failure) {
+    answer.transfer.reset();
+    answer.text = failure;
+    set_number(answer.end, failure.size());
+    answer.sent.push_back(comm_.start_send(answer.end, answer.rank, text_tag(answer.slot)));
+    send_text(answer);
+  }
+
+  void break_link(const Bytes& failure) {
+    devices_.link = nullptr;
+    for (Answer& answer : answers_) {
+      if (answer.transfer) end(answer, failure);
+    }
   }
 
   Communicator& comm_;
   const ReadFile& read_;
+  DeviceAnswers devices_;  // without a link, too, when it is of no more use
+  std::uint64_t sent_by_device_ = 0;
   std::vector<Asking> asking_;
   std::vector<Answer> answers_;
   std::size_t first_ = 0;
   std::optional<Error> told_;
 };
 
-void serve_reads(Communicator& comm, int requests, const ReadFile& read) {
-  ReadServer server(comm, {kCoordinator}, requests, read);
+void serve_reads(Communicator& comm, int requests, const ReadFile& read, const DeviceAnswers& devices) {
+  ReadServer server(comm, {kCoordinator}, requests, read, devices);
   Pauses pauses;
   while (!server.is_done()) {
     if (server.step())

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "cairn/communicator.hpp"
+#include "cairn/device.hpp"
 #include "cairn/error.hpp"
 
 namespace cairn {
@@ -33,14 +34,24 @@ inline constexpr int kMostRequests = 8;
 using ReadFile =
     std::function<void(std::uint32_t file, std::uint64_t byte_offset, std::span<std::byte> into)>;
 
+/// How a rank that is asked answers from its device.
+struct DeviceAnswers {
+  DeviceLink* link = nullptr;  ///< of the ranks of the communicator; null: there is none
+  /// Where a range of a file lies in memory that the link reaches; empty where it does not.
+  std::function<std::span<const std::byte>(std::uint32_t file, std::uint64_t byte_offset,
+                                           std::uint64_t bytes)>
+      find = {};
+};
+
 class ReadServer;
 
 /// The side that asks: the coordinator, which is rank 0 of the communicator, or each of all ranks.
 class RemoteReads {
  public:
   /// Local. `comm` is used for nothing else and outlives the object. At most `requests` (1 to kMostRequests)
-  /// are on their way to one rank.
-  RemoteReads(Communicator& comm, int requests);
+  /// are on their way to one rank. `link`: for run() only, if serve_reads() has it on all other ranks. When
+  /// it fails so do the reads that it carries.
+  RemoteReads(Communicator& comm, int requests, DeviceLink* link = nullptr);
   ~RemoteReads();
 
   /// Runs `body` on another thread, while this one, the only one to use the communicator, carries the
@@ -65,6 +76,7 @@ class RemoteReads {
  private:
   struct Asked;
   struct Running;
+  struct GivenUp;
   void run_beside(const std::function<void()>& body, const std::function<void()>& carry);
   void carry();
   void carry_and_serve(ReadServer& server);
@@ -75,11 +87,20 @@ class RemoteReads {
   bool step();
   void start(Asked& asked, std::uint32_t slot);
   bool finished(Running& running);
+  bool arrived_by_device(Running& running, std::uint64_t number);
+  void receive_by_device(Running& running, std::uint64_t number);
+  void break_link(const Error& error);
+  void tell_given_up(int rank);
+  Error receive_error(const Running& running, std::uint64_t text_bytes);
   void finish(Asked& asked);
   void fail_all(const Error& error);
 
   Communicator& comm_;
   const int requests_;
+  DeviceLink* const link_;
+  std::optional<Error> link_error_;       // why it is of no more use
+  std::vector<std::uint64_t> by_device_;  // answers that this rank has begun to receive, by rank
+  std::deque<GivenUp> given_up_;          // messages
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Asked*> waiting_;                         // guarded; in the order of the reads
@@ -93,7 +114,7 @@ class RemoteReads {
 
 /// Local, on a rank other than 0: answers the coordinator's requests with `read` until it dismisses this
 /// rank. An Error of `read` becomes the answer. The thread is attended. Holds `requests` buffers of
-/// kMostAnswerBytes at most.
-void serve_reads(Communicator& comm, int requests, const ReadFile& read);
+/// kMostAnswerBytes at most. What `devices` finds goes by its link.
+void serve_reads(Communicator& comm, int requests, const ReadFile& read, const DeviceAnswers& devices = {});
 
 }  // namespace cairn

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <numeric>
+#include <utility>
 
 #include "base/crc32.hpp"
 #include "base/workers.hpp"
@@ -100,11 +101,14 @@ class ShardThread {
     std::uint64_t at = begin;
     std::uint32_t crc = 0;
     if (piece == 0) at = write_beginning(large, frame, crc);
+    // plain bytes are cut where the file's pages are, others where elements are
+    const auto call_bytes = [&](std::uint64_t from) {
+      return std::min(end - from, kCall - (is_plain ? payload_at + from : from) % kCall);
+    };
     while (at < end) {
-      // plain bytes are cut where the file's pages are, others where elements are
-      const std::uint64_t to_edge = kCall - (is_plain ? payload_at + at : at) % kCall;
-      const std::uint64_t bytes = std::min(end - at, to_edge);
+      const std::uint64_t bytes = call_bytes(at);
       const auto here = payload(large, at, std::span(buffer_).first(bytes));
+      if (at + bytes < end) look_ahead(large, at + bytes, call_bytes(at + bytes));
       crc = crc32(here, crc);
       file_.write(payload_at + at, here);
       at += bytes;
@@ -115,9 +119,20 @@ class ShardThread {
 
   static bool is_in_a_row(const TensorView& view) { return view.device == nullptr && view.is_contiguous(); }
 
+  // What the next call writes leaves its device while this one is written.
+  void look_ahead(const ShardJob::LargeItem& large, std::uint64_t at, std::uint64_t bytes) {
+    const TensorView& view = job_.items_[large.item].view;
+    if (at >= large.staged_from || view.device == nullptr || !view.is_contiguous()) return;
+    ahead_ = view.device->start_copy_out(view.data + at, bytes);
+  }
+
   // So many bytes from `at` on: where they are, or in `buffer`.
   std::span<const std::byte> payload(const ShardJob::LargeItem& large, std::uint64_t at,
-                                     std::span<std::byte> buffer) const {
+                                     std::span<std::byte> buffer) {
+    if (ahead_ != nullptr) {
+      std::exchange(ahead_, nullptr)->finish(buffer);
+      return buffer;
+    }
     if (at >= large.staged_from) return {large.staged + (at - large.staged_from), buffer.size()};
     const TensorView& view = job_.items_[large.item].view;
     if (is_in_a_row(view)) return {view.data + at, buffer.size()};
@@ -156,6 +171,7 @@ class ShardThread {
   ShardJob& job_;
   File& file_;
   std::vector<std::byte> buffer_;
+  std::unique_ptr<PendingCopy> ahead_;  // of the next call
   dcp::TensorItems known_;
 };
 

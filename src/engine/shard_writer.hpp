@@ -29,6 +29,8 @@ struct WrittenItem {
 /// The writing of one `.distcp` file. The items lie one after the other. Payloads without gaps in the
 /// processor's memory go to the file straight from there, in pieces that the caches hold while their CRC is
 /// taken; what is small, strided or on a device passes through a buffer of kShardBuffer bytes of each thread.
+/// Of a large tensor on a device the next bytes are on their way (DeviceMemory::start_copy_out) while those
+/// before are written.
 /// The bytes depend neither on the number of threads nor on what is staged.
 class ShardJob {
  public:

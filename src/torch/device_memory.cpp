@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <ATen/ops/from_blob.h>
 #include <c10/core/GradMode.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
+#include "cairn/device.hpp"
 #include "cairn/torch.hpp"
 #include "torch/guarded.hpp"
 
@@ -40,9 +42,27 @@ class TorchDeviceMemory final : public DeviceMemory {
   at::Device device_;
 };
 
+/// Null where CUDA's runtime is not to be had, as where libtorch has AMD's in its place.
+std::shared_ptr<DeviceMemory> pinned_copies(at::Device device) {
+  try {
+    return cuda_memory(device.index());
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::unsupported) throw;
+    return nullptr;
+  }
+}
+
+at::Device with_index(at::Device device) {
+  if (device.has_index()) return device;
+  return guarded(device.str(), [&] { return c10::impl::VirtualGuardImpl(device.type()).getDevice(); });
+}
+
 }  // namespace
 
 std::shared_ptr<DeviceMemory> device_memory(at::Device device) {
+  if (device.is_cuda()) {
+    if (auto pinned = pinned_copies(with_index(device))) return pinned;
+  }
   return std::make_shared<TorchDeviceMemory>(device);
 }
 

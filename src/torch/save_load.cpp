@@ -17,9 +17,10 @@ AsyncSave save(AsyncSaver& saver, TorchState& state, const std::string& director
 }
 
 ConsolidateReport consolidate(Communicator& comm, FileSystem& files, TorchState& state,
-                              const std::string& path, const ConsolidateOptions& options) {
+                              const std::string& path, const ConsolidateOptions& options,
+                              DeviceLink* device_link) {
   on_all_ranks("preparing the tensors", comm, [&] { state.prepare_save(); });
-  return consolidate(comm, files, std::as_const(state).live(), path, options);
+  return consolidate(comm, files, std::as_const(state).live(), path, options, device_link);
 }
 
 LoadReport load(Communicator& comm, FileSystem& files, const std::string& path, TorchState& state,

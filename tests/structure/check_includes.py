@@ -12,7 +12,7 @@ import sys
 ROWS = [
     {"base"},
     {"tensor"},
-    {"plan", "parallel", "storage", "pickle", "zip"},
+    {"plan", "parallel", "storage", "pickle", "zip", "device"},
     {"formats"},
     {"engine"},
     {"checkpoint"},
