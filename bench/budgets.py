@@ -135,6 +135,14 @@ def to_dcp(bench):
     return [against(f"a .pth of {gib(bench.size)} to a DCP directory for 4 ranks", found, "cairn", "torch_save_to_dcp", faster=5)]
 
 
+def lightning(bench):
+    source, target = bench.source("lightning", bench.size), bench.target
+    contenders = {"cairn": bench.commands.consolidate(source, target, "--no-sync"), "consolidate_checkpoint": bench.commands.lightnings_own(source, target)}
+    found = bench.time(source, contenders)
+    work = f"{gib(bench.size)}, a Lightning folder"
+    return [against(work, found, "cairn", "consolidate_checkpoint", faster=12), peak_of(work, found["cairn"], (source / ".metadata").stat().st_size)]
+
+
 def safetensors(bench):
     """To shards of an eighth; and one file to and from a torch file."""
     commands, size, lines = bench.commands, bench.size, []
@@ -249,7 +257,7 @@ def object_bytes(ls):
 
 
 ROWS = {"dim0": dim0, "verified": verified, "durable": durable, "resume": resume, "6gib": large, "cold": cold, "columns": columns, "small": small,
-        "to_dcp": to_dcp, "reshard": reshard, "safetensors": safetensors,
+        "to_dcp": to_dcp, "reshard": reshard, "lightning": lightning, "safetensors": safetensors,
         "structure": structure, "verify": verify, "gather": gather, "ema": ema, "ranks64": ranks64, "startup": startup, "rss": rss}
 
 

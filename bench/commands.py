@@ -32,6 +32,9 @@ class Commands:
     def torch(self, source, target):
         return Contender([*self.theirs, "consolidate", source, target], compared=True)
 
+    def lightnings_own(self, source, target):
+        return Contender([*self.theirs, "lightning", source, target])
+
     def to_dcp(self, source, target):
         return Contender([*self.theirs, "to_dcp", source, target])
 
@@ -90,6 +93,6 @@ class Sources:
             return self.given
         path = self.folder / "-".join(["source", kind, *map(str, sizes)])
         if not path.exists():
-            ranks = [self.ranks] if kind in ("dim0", "columns", "ema") else []
+            ranks = [self.ranks] if kind in ("dim0", "columns", "ema", "lightning") else []
             common.run([self.python, "-B", "-W", "ignore", common.HERE / "make_checkpoint.py", kind, path, *ranks, *sizes])
         return path

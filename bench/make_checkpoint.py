@@ -2,6 +2,7 @@
 """Writes a checkpoint with torch. Needs torch; the other scripts start this one.
 
     make_checkpoint.py dim0|columns FOLDER RANKS BYTES   bfloat16 and float32 as FSDP shards them: by rows, or by columns; saved by RANKS gloo ranks
+    make_checkpoint.py lightning FOLDER RANKS BYTES      dim0 with Lightning's meta.pt beside it
     make_checkpoint.py pth FILE BYTES                    the same as one torch file
     make_checkpoint.py safetensors FILE BYTES            the same as one safetensors file
     make_checkpoint.py ema FOLDER RANKS BYTES            float32 by rows, half of it net.*, half net_ema.*, names flat
@@ -138,8 +139,10 @@ def structure(kind, folder, count):
 
 
 def main(kind, folder, *sizes):
-    if kind in ("dim0", "columns", "ema"):
-        sharded({"dim0": 0, "columns": 1, "ema": None}[kind], folder, *sizes)
+    if kind in ("dim0", "columns", "ema", "lightning"):
+        sharded({"dim0": 0, "columns": 1, "ema": None, "lightning": 0}[kind], folder, *sizes)
+        if kind == "lightning":
+            torch.save({"epoch": 1, "global_step": 100, "loops": {"state": {}}, "callbacks": {}}, os.path.join(folder, "meta.pt"))
     elif kind == "pth":
         torch_file(folder, *sizes)
     elif kind == "safetensors":

@@ -2,6 +2,7 @@
 """The counterparts, each a program of its own as a user would write it.
 
     theirs.py consolidate SOURCE TARGET   torch's dcp_to_torch_save
+    theirs.py lightning SOURCE TARGET     python -m lightning.pytorch.utilities.consolidate_checkpoint
     theirs.py to_dcp SOURCE TARGET        torch's torch_save_to_dcp
     theirs.py to_safetensors SOURCE FOLDER BYTES   dcp.load into memory, then save_file of each shard of so many bytes, and the index
     theirs.py ema SOURCE FOLDER           the same into model.pth, which is loaded for the two EMA files: as it is done after PiD training
@@ -20,6 +21,13 @@ def consolidate(source, target):
     from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 
     dcp_to_torch_save(source, target)
+
+
+def lightning(source, target):
+    import runpy
+
+    sys.argv[1:] = [source, "--output_file", target]
+    runpy.run_module("lightning.pytorch.utilities.consolidate_checkpoint", run_name="__main__")
 
 
 def to_dcp(source, target):
@@ -92,4 +100,4 @@ def testzip(source):
 
 
 if __name__ == "__main__":
-    {"consolidate": consolidate, "ema": ema, "to_dcp": to_dcp, "to_safetensors": to_safetensors, "load": load, "testzip": testzip}[sys.argv[1]](*sys.argv[2:])
+    {"consolidate": consolidate, "ema": ema, "lightning": lightning, "to_dcp": to_dcp, "to_safetensors": to_safetensors, "load": load, "testzip": testzip}[sys.argv[1]](*sys.argv[2:])
