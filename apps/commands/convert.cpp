@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cairn/convert.hpp"
 
+#include <algorithm>
+
 #include "commands/commands.hpp"
 #include "commands/run_command.hpp"
 
@@ -48,10 +50,24 @@ Action action_of(Verb verb, DryVerb dry_verb, Wanted wanted) {
   };
 }
 
+// Of each word its parts between commas.
+Words comma_separated(const Words& words) {
+  Words parts;
+  for (const std::string& text : words) {
+    for (std::size_t at = 0; at <= text.size();) {
+      const std::size_t end = std::min(text.find(',', at), text.size());
+      parts.push_back(text.substr(at, end - at));
+      at = end + 1;
+    }
+  }
+  return parts;
+}
+
 Action understand_convert(const Grammar& grammar, const Parsed& parsed) {
   Wanted wanted = read_options(grammar, parsed);
   wanted.options.fabric = parsed.options["fabric"].as<bool>();
   wanted.options.whole_iteration = parsed.options["whole-iteration"].as<bool>();
+  wanted.options.split = comma_separated(parsed.texts("split"));
   if (parsed.has("to")) {
     wanted.options.to = one_of<ConvertTo>(
         grammar, parsed, "to",
@@ -84,6 +100,8 @@ Command convert_command() {
       "recorded");
   add_fabric_option(grammar);
   add_whole_iteration_option(grammar);
+  grammar.add()("split", words("KEY=DIR,…"),
+                "a DCP directory in DST for each top-level key, without that key in its names");
   add_layout_options(grammar, "lay a DCP directory out for so many ranks (default 1)");
   return {std::move(grammar), understand_convert};
 }

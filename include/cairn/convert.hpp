@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cairn/checkpoint.hpp"
 
@@ -44,6 +45,10 @@ struct ConvertOptions : ConsolidateOptions {
   /// white space, then `replicated` (whole) or `shard(D)`. The last that matches decides; one that matches no
   /// tensor is not_found, a line that is no rule corrupt. Empty: none.
   std::string layout_file;
+  /// "KEY=DIRECTORY" each: what lies under a top-level key becomes a DCP directory of its own in the
+  /// destination, one after the other, each published when it is whole. Every top-level key must be named,
+  /// and hold a dict. All is checked before the first is written. Empty: one directory.
+  std::vector<std::string> split;
   /// Of safetensors files: most bytes of data in one, unless a single tensor has more. Without it a
   /// destination that is a file takes all tensors, a directory is cut at kMostShardBytes.
   std::optional<std::uint64_t> max_shard_bytes;

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cairn/convert.hpp"
 
+#include <algorithm>
 #include <array>
+#include <iterator>
 #include <string_view>
 
+#include "base/byte_reader.hpp"
+#include "base/byte_writer.hpp"
 #include "base/fail.hpp"
 #include "base/text.hpp"
 #include "checkpoint/consolidation.hpp"
+#include "formats/layout/iteration_names.hpp"
 #include "parallel/agree.hpp"
 
 namespace cairn {
@@ -77,7 +82,11 @@ Job write_shards(Communicator& comm, ConvertOptions options, Sources sources) {
   });
   options.destination = without_slashes(options.destination);
   const bool keeps_companion = sources == Sources::directories;  // it stays what it is
-  const ShardTarget shards{options.ranks, options.dim, options.layout_file, keeps_companion};
+  ShardTarget shards;
+  shards.ranks = options.ranks;
+  shards.dim = options.dim;
+  shards.layout_file = options.layout_file;
+  shards.keeps_companion = keeps_companion;
   return {std::move(options), {.sources = sources, .shards = shards, .keeps_companion = keeps_companion}};
 }
 
@@ -89,6 +98,80 @@ Job write_safetensors(Communicator& comm, const ConvertOptions& options) {
   });
   const SafetensorsTarget target{options.max_shard_bytes, options.tied};
   return {options, {.sources = Sources::all, .safetensors = target}};
+}
+
+/// "KEY=DIRECTORY"
+struct SplitPart {
+  std::string key, directory;
+};
+
+std::vector<SplitPart> parse_split(const std::vector<std::string>& texts) {
+  std::vector<SplitPart> parts;
+  for (const std::string& text : texts) {
+    const auto equals = text.find('=');
+    if (equals == std::string::npos || equals == 0)
+      fail(ErrorKind::invalid_argument, "'{}': KEY=DIRECTORY expected", escape_name(text));
+    SplitPart part{text.substr(0, equals), text.substr(equals + 1)};
+    if (!layout::is_plain_name(part.directory))
+      fail(ErrorKind::invalid_argument, "'{}': the name of a directory expected after '='",
+           escape_name(text));
+    for (const SplitPart& other : parts) {
+      if (other.key == part.key || other.directory == part.directory)
+        fail(ErrorKind::invalid_argument, "'{}': key or directory is named twice", escape_name(text));
+    }
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
+// What rank 0 says: how many runs there are depends on it.
+std::vector<std::string> agreed_split(Communicator& comm, const ConvertOptions& options) {
+  const Bytes said = on_root("checking the options", comm, 0, [&] {
+    ByteWriter out;
+    for (const std::string& text : options.split) out.counted_text(text);
+    return out.take();
+  });
+  std::vector<std::string> texts;
+  for (ByteReader in(said, "split"); !in.at_end();) texts.emplace_back(in.counted_text());
+  return texts;
+}
+
+// One for each directory, or one.
+std::vector<Job> split_jobs(Communicator& comm, const Job& whole) {
+  const auto texts = agreed_split(comm, whole.options);
+  std::vector<SplitPart> parts;
+  on_all_ranks("checking the options", comm, [&] {
+    parts = parse_split(texts);
+    if (!parts.empty() && !whole.target.shards)
+      fail(ErrorKind::invalid_argument, "{}: keys are split into DCP directories, and this is none",
+           escape_name(whole.options.destination));
+  });
+  if (parts.empty()) return {whole};
+  std::vector<std::string> keys;
+  for (const SplitPart& part : parts) keys.push_back(part.key);
+  std::vector<Job> jobs;
+  for (const SplitPart& part : parts) {
+    Job& job = jobs.emplace_back(whole);
+    job.options.destination += "/" + part.directory;
+    job.target.shards->key = part.key;
+    job.target.shards->keys = keys;
+  }
+  return jobs;
+}
+
+void add(ConsolidateReport& sum, ConsolidateReport one) {
+  const auto append = [](auto& to, auto& from) { std::ranges::move(from, std::back_inserter(to)); };
+  append(sum.outputs, one.outputs);
+  sum.read_bytes += one.read_bytes;
+  sum.written_bytes += one.written_bytes;
+  sum.verified_bytes += one.verified_bytes;
+  sum.seconds += one.seconds;
+  sum.peak_rss_bytes = std::max(sum.peak_rss_bytes, one.peak_rss_bytes);
+  append(sum.skipped, one.skipped);
+  for (std::string& warning : one.warnings) {  // those of the source come with each
+    if (std::ranges::find(sum.warnings, warning) == sum.warnings.end())
+      sum.warnings.push_back(std::move(warning));
+  }
 }
 
 Job convert_job(Communicator& comm, FileSystem& files, const ConvertOptions& options) {
@@ -126,13 +209,30 @@ ConvertTo target_of(FileSystem& files, const std::string& destination) {
 }
 
 ConsolidateReport convert(Communicator& comm, FileSystem& files, const ConvertOptions& options) {
-  const Job job = convert_job(comm, files, options);
-  return run_consolidation(comm, files, job.options, job.target);
+  const std::vector<Job> jobs = split_jobs(comm, convert_job(comm, files, options));
+  for (const Job& job : jobs) {  // what can be refused is refused before the first of several is written
+    if (jobs.size() > 1) run_dry(comm, files, job.options, job.target);
+  }
+  ConsolidateReport report;
+  for (const Job& job : jobs) {
+    ConsolidateReport one = run_consolidation(comm, files, job.options, job.target);
+    if (report.outputs.empty())
+      report = std::move(one);
+    else
+      add(report, std::move(one));
+  }
+  return report;
 }
 
 DryRunReport dry_run_convert(Communicator& comm, FileSystem& files, const ConvertOptions& options) {
-  const Job job = convert_job(comm, files, options);
-  return run_dry(comm, files, job.options, job.target);
+  DryRunReport report;
+  for (const Job& job : split_jobs(comm, convert_job(comm, files, options))) {
+    DryRunReport one = run_dry(comm, files, job.options, job.target);
+    if (!report.outputs.empty())
+      one.outputs.insert(one.outputs.begin(), report.outputs.begin(), report.outputs.end());
+    report = std::move(one);
+  }
+  return report;
 }
 
 ConsolidateReport reshard(Communicator& comm, FileSystem& files, const ConvertOptions& options) {

@@ -13,6 +13,7 @@
 #include "formats/dcp/metadata_encoder.hpp"
 #include "formats/dcp/shards_layout.hpp"
 #include "formats/layout/companions.hpp"
+#include "formats/merged/merged_catalog.hpp"
 
 namespace cairn {
 namespace {
@@ -39,6 +40,7 @@ void ShardOutputs::plan_all(const std::vector<OutputRequest>& requests, Checkpoi
   const NamedEntries named(source.catalog());
   chosen_ = apply_rules(source.catalog(), named, requests[0].rules, !options_.flat);
   warn_of_map(requests[0], chosen_.unused_map_names, report_.warnings);
+  if (!target_.keys.empty()) take_key();
   entries_ = keep_entries();
   if (layout_rules_) require_use_of_rules();
   read_objects(source);
@@ -58,6 +60,29 @@ void ShardOutputs::tell(const Catalog& source, std::uint64_t free_bytes) {
   const std::uint64_t metadata_bytes = write_metadata([](std::uint64_t, std::span<const std::byte>) {});
   dry_->outputs.push_back({plan_.shards->directory, shards_bytes() + metadata_bytes, free_bytes,
                            dry_run_entries(entries_, source, &chosen_)});
+}
+
+// What lies under the key, without it.
+void ShardOutputs::take_key() {
+  const OutputCatalog all = std::exchange(chosen_, {});
+  MergedCatalog merged;
+  const std::uint32_t part = merged.add_part(all.catalog);
+  for (const Entry& entry : all.catalog.entries()) {
+    const std::string_view key = MergedCatalog::first_key(all.catalog, entry);
+    if (std::ranges::find(target_.keys, key) == target_.keys.end())
+      fail(ErrorKind::mismatch, "'{}': no directory is named for the key '{}'",
+           escape_name(all.catalog.name(entry)), escape_name(key));
+    if (key != target_.key) continue;
+    if (all.catalog.path(entry).size() < 2)
+      fail(ErrorKind::mismatch, "'{}' holds one value: a directory is for a dict", escape_name(key));
+    merged.add(part, entry, {});
+  }
+  MergedCatalog::Made made = merged.take();
+  if (made.catalog.entries().empty())
+    fail(ErrorKind::not_found, "there is no key '{}' to make a directory of", escape_name(target_.key));
+  chosen_.catalog = std::move(made.catalog);
+  for (const auto& [from, index] : made.tensors) chosen_.tensors.push_back(all.tensors[index]);
+  for (const auto& [from, index] : made.objects) chosen_.objects.push_back(all.objects[index]);
 }
 
 std::vector<std::uint32_t> ShardOutputs::keep_entries() {

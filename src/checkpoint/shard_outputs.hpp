@@ -25,6 +25,9 @@ struct ShardTarget {
   int ranks = 1;
   std::size_t dim = 0;      ///< along which tensors are cut; those without it are whole
   std::string layout_file;  ///< rules that come first (plan/layout_rules.hpp); empty: none
+  /// Of several directories, one for each top-level key: the key of this one, and all of them.
+  std::string key;
+  std::vector<std::string> keys;
   /// The files beside the source's shards that make it a Lightning or Megatron folder are copied.
   bool keeps_companion = false;
 };
@@ -55,6 +58,7 @@ class ShardOutputs final : public RunOutputs {
     std::uint64_t byte_offset, byte_length;
   };
 
+  void take_key();
   std::vector<std::uint32_t> keep_entries();
   void read_objects(CheckpointSource& source);
   std::vector<RankState> states() const;

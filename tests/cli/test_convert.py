@@ -114,6 +114,25 @@ class Convert(CliTest):
         listed = json.loads(self.cairn("ls", "--json", "--shards", directory, "net.weight").stdout)
         return [(chunk["offsets"], chunk["sizes"]) for chunk in listed["tensors"][0]["chunks"]]
 
+    def test_top_level_keys_become_directories(self):
+        self.assert_success(self.cairn("convert", self.dcp, self.folder / "w.pth", "--objects", "drop"))
+        first = json.loads(self.cairn("ls", "--json", self.folder / "w.pth").stdout)["tensors"][0]["name"].split(".")[0]
+        self.assert_success(self.cairn("convert", self.folder / "w.pth", self.out, "--split", f"{first}=model", "--ranks", 2))
+        names = [t["name"] for t in json.loads(self.cairn("ls", "--json", self.out / "model").stdout)["tensors"]]
+        whole = [t["name"] for t in json.loads(self.cairn("ls", "--json", self.folder / "w.pth").stdout)["tensors"]]
+        self.assertEqual([f"{first}.{name}" for name in names], whole)
+        self.assert_success(self.cairn("verify", "--strict", self.out / "model"))
+
+    def test_keys_without_a_directory_and_directories_without_a_key_are_refused(self):
+        listed = json.loads(self.cairn("ls", "--json", self.pth).stdout)
+        keys = sorted({one["name"].split(".")[0] for one in listed["tensors"] + listed["objects"]})
+        pairs = ",".join(f"{key}={key}" for key in keys)
+        for words, status, text in ((f"{pairs},no=no", 1, "no key 'no'|holds one value"), (f"{keys[0]}=a", 1, "no directory is named|holds one value"),
+                                    ("x", 2, "KEY=DIRECTORY"), ("a=../b", 2, "name of a directory"), ("a=b,c=b", 2, "twice")):
+            self.assert_fails(self.cairn("convert", self.pth, self.out, "--split", words), status, text)
+            self.assertFalse(list(self.out.rglob("*.distcp")) if self.out.exists() else [], words)
+        self.assert_fails(self.cairn("convert", self.pth, self.folder / "x.pth", "--split", "a=b"), 2, "split into DCP directories")
+
     def test_rules_say_which_tensors_are_cut_and_where(self):
         rules = self.folder / "rules"
         rules.write_text("# all by columns\n* shard(1)\n")
@@ -228,7 +247,7 @@ class Convert(CliTest):
         for words in (("convert", self.dcp), ("convert", self.dcp, "o.h5"),
                       ("convert", self.dcp, self.out, "--to", "hdf5"), ("convert", self.dcp, "o.pth", "--ranks", 2),
                       ("convert", self.dcp, self.out, "--ranks", 0), ("reshard", self.dcp, self.out),
-                      ("reshard", self.dcp, self.out, "--ranks", "x"), ("convert", self.dcp, self.out, "--split", "a=b"),
+                      ("reshard", self.dcp, self.out, "--ranks", "x"), ("reshard", self.dcp, self.out, "--ranks", 2, "--split", "a=b"),
                       ("convert", self.dcp, self.out, "--resume"), ("convert", self.dcp, self.out, "--dim", -1)):
             with self.subTest(words=words[2:]):
                 self.assert_fails(self.cairn(*words, cwd=self.folder), 2)

@@ -74,6 +74,9 @@ def check(cairn):
     require(equal(ema, load("out/model_ema_fp32.pth")), "model_ema_fp32.pth")
     require(equal({name: value.bfloat16() for name, value in ema.items()}, load("out/model_ema_bf16.pth")), "model_ema_bf16.pth")
     require(load("all.pth")["trainer"] == {"iteration": 25} and "param_groups" in load("all.pth")["optim_net"], "all.pth")
+    again = {name: torch.zeros_like(value) for name, value in WEIGHTS.items()}
+    dcp.load(state := {f"net.{name}": value for name, value in again.items()}, checkpoint_id="again/iter_000000025/model", no_dist=True)
+    require(equal({f"net.{name}": value for name, value in WEIGHTS.items()}, state), "again/")
     require(load("optim.pth")["param_groups"] == [{"lr": 0.1, "params": ["w"]}], "optim.pth")
     require(equal({name: value.bfloat16() for name, value in WEIGHTS.items()}, load_file("hub/model.safetensors")), "hub/")
     trainer = load("epoch=1.ckpt.consolidated")
