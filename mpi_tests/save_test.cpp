@@ -317,7 +317,7 @@ TEST(SaveFailures, ASecondSaverIsRefused) {
   fill(state, world(), 1);
   std::optional<dcp::DirectoryOutput> first;
   if (world().rank() == 0)
-    first.emplace(dcp::DirectoryOutput::create(posix_file_system(), directory, false, true));
+    first.emplace(dcp::DirectoryOutput::create(posix_file_system(), directory, false, {}));
   const Error error = failure_of([&] { save(world(), posix_file_system(), state.live, directory); });
   EXPECT_EQ(error.kind(), ErrorKind::already_exists);
   EXPECT_TRUE(contains(error, "another run is writing")) << error.what();
