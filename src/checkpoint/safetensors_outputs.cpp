@@ -9,10 +9,12 @@
 #include "base/text.hpp"
 #include "checkpoint/destination.hpp"
 #include "checkpoint/dry_run.hpp"
+#include "formats/layouts.hpp"
 #include "formats/safetensors/dtype_code.hpp"
 #include "formats/safetensors/files.hpp"
 #include "formats/safetensors/sharding.hpp"
 #include "plan/names/name_list.hpp"
+#include "storage/file_cache.hpp"
 
 namespace cairn {
 
@@ -239,6 +241,7 @@ void SafetensorsOutputs::create(FileSystem& view, const PlannedOutputs&, const F
   }
   if (dry_ != nullptr) return tell(wanted, free_bytes);
   if (is_directory_ && options_.overwrite) find_old_files();
+  make_room_for_open_files(wanted.size());  // each stays locked
   set_.emplace(AtomicOutputs::create(files_, wanted, options_.overwrite));
   for (std::size_t i = 0; i < outputs_.size(); ++i)
     plan_.tensor_files->files[i].path = (*set_)[i + (has_index() ? 1 : 0)].temporary_path();
@@ -253,8 +256,8 @@ void SafetensorsOutputs::tell(const std::vector<AtomicOutputs::Wanted>& wanted, 
     const Entry& entry = chosen_.catalog.entries()[i];
     if (entry.is_tensor && std::ranges::binary_search(tensors_, entry.index)) entries.push_back(i);
   }
-  dry_->outputs.push_back({is_directory_ ? destination_ : places[0], bytes, free_bytes,
-                           dry_run_entries(entries, *source_, &chosen_)});
+  const std::string place = is_directory_ ? place_of(places[0]).directory : places[0];
+  dry_->outputs.push_back({place, bytes, free_bytes, dry_run_entries(entries, *source_, &chosen_)});
 }
 
 const PassedBytes& SafetensorsOutputs::passed_before() const {
@@ -327,7 +330,7 @@ void SafetensorsOutputs::publish() {
 
 void SafetensorsOutputs::report_output(std::uint64_t bytes) {
   report_.outputs.push_back(
-      {is_directory_ ? destination_ : (*set_)[0].final_path(), bytes, tensors_.size(), 0});
+      {is_directory_ ? files_.resolve(destination_) : (*set_)[0].final_path(), bytes, tensors_.size(), 0});
   report_.written_bytes += bytes;
 }
 

@@ -15,6 +15,14 @@ std::size_t default_file_capacity() {
   return std::clamp<std::size_t>(limit.rlim_cur / 4, least, most);
 }
 
+void make_room_for_open_files(std::size_t count) {
+  constexpr rlim_t others = 256;
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= count + others) return;
+  limit.rlim_cur = std::min<rlim_t>(count + others, limit.rlim_max);
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 FileCache::FileCache(FileSystem& files, std::size_t capacity)
     : files_(files), capacity_(std::max<std::size_t>(capacity, 1)) {}
 

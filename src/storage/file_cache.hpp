@@ -16,6 +16,10 @@ namespace cairn {
 /// A quarter of the soft limit on open files, at least 8, at most 1024.
 std::size_t default_file_capacity();
 
+/// Where the soft limit leaves no room for so many open files beside others, raises it as far as the hard one
+/// allows.
+void make_room_for_open_files(std::size_t count);
+
 /// Thread-safe. Keeps the `capacity` files used last; a file that falls out stays open until its last user
 /// lets go. Local.
 class FileCache {

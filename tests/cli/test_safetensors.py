@@ -226,6 +226,17 @@ class Safetensors(CliTest):
         self.assertEqual({k: v[:2] for k, v in made.items()}, {"weight": ("BF16", [4, 3]), "bias": ("BF16", [3])})
         self.assertEqual(made["bias"][2], b"".join(struct.pack("<f", x)[2:] for x in (100, 101, 102)))
 
+    def test_more_shards_than_open_files_are_allowed(self):
+        source = self.folder / "many.safetensors"
+        source.write_bytes(file_of({f"t{i:03d}": f32(1, start=i) for i in range(100)}))
+        words = [PROGRAM, "convert", source, self.out, "--to", "safetensors", "--max-shard-size", 4]
+        self.assert_success(run(["sh", "-c", 'ulimit -Sn 40; exec "$@"', "sh", *words]))
+        self.assertEqual(len(tree(self.out)), 101)
+        self.assertEqual(contents(self.out / "model-00100-of-00100.safetensors"), {"t099": f32(1, start=99)})
+        shutil.rmtree(self.out)
+        self.assert_fails(run(["sh", "-c", 'ulimit -n 40; exec "$@"', "sh", *words]), 1, "too many open files")
+        self.assertEqual(list(self.out.iterdir()), [])
+
     def test_objects_and_dtypes_without_a_code_are_refused_before_anything_is_written(self):
         source, target = self.folder / "o.pth", self.folder / "x/o.safetensors"
         source.write_bytes(torch_archive({"w": tensor_of("float32", (2,)), "lr": 0.5, "name": "n"}, [numbered(0, 2)]))

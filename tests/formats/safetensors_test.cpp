@@ -9,7 +9,9 @@
 #include "failure_of.hpp"
 #include "formats/safetensors/dtype_code.hpp"
 #include "formats/safetensors/files.hpp"
+#include "formats/safetensors/files_layout.hpp"
 #include "formats/safetensors/header.hpp"
+#include "formats/safetensors/sharding.hpp"
 #include "temp_dir.hpp"
 
 namespace cairn::safetensors {
@@ -310,6 +312,47 @@ TEST_F(Safetensors, AnIndexIsSortedAndAscii) {
       encode_index({{"é", "b"}, {"a\x7f", "c"}}, {}, 7),
       "{\n  \"metadata\": {\n    \"total_size\": 7\n  },\n  \"weight_map\": {\n    \"a\\u007f\": \"c\",\n"
       "    \"\\u00e9\": \"b\"\n  }\n}\n");
+}
+
+using Files = std::vector<std::vector<std::uint32_t>>;
+
+TEST(SafetensorsSharding, AFileIsClosedByTheFirstTensorThatDoesNotFit) {
+  const std::vector<std::uint64_t> bytes{4, 4, 3, 0, 8, 1};
+  EXPECT_EQ(split(bytes, 8), (Files{{0, 1}, {2, 3}, {4}, {5}}));
+  EXPECT_EQ(split(bytes, 1000), (Files{{0, 1, 2, 3, 4, 5}}));
+  EXPECT_EQ(split({}, 8), (Files{{}}));
+}
+
+TEST(SafetensorsSharding, ALongerTensorHasItsOwnFileInFrontOfTheOneThatIsOpen) {
+  EXPECT_EQ(split(std::vector<std::uint64_t>{9, 4, 9, 4, 9}, 8), (Files{{0}, {2}, {4}, {1, 3}}));
+  EXPECT_EQ(split(std::vector<std::uint64_t>{9, 9}, 8), (Files{{0}, {1}}));
+}
+
+TEST(SafetensorsSharding, NamesOfFilesAreTold) {
+  EXPECT_EQ(file_name(0, 1), "model.safetensors");
+  EXPECT_EQ(file_name(1, 12), "model-00002-of-00012.safetensors");
+  EXPECT_TRUE(is_file_name(file_name(0, 1)) && is_file_name(file_name(4, 5)));
+  for (const char* name :
+       {"model-00001-of-0000x.safetensors", "model-1-of-2.safetensors", "Model.safetensors", ""})
+    EXPECT_FALSE(is_file_name(name)) << name;
+}
+
+TEST(SafetensorsSharding, DataOfFilesIsApartAndAlignedAsInTheFiles) {
+  const std::vector<DataFile> files{{"a", 104, 2}, {"b", 96, 0}, {"c", 5000, 1}};
+  std::vector<RecordContent> contents(3);
+  contents[0].bytes = 10, contents[1].bytes = 6, contents[2].bytes = 7;
+  const FilesLayout layout(files, contents, 4096);
+  ASSERT_EQ(layout.record_count(), 3u);
+  for (std::size_t i = 0; i < files.size(); ++i)
+    EXPECT_EQ(layout.data()[i].begin % 4096, files[i].header_bytes % 4096) << i;
+  EXPECT_EQ(layout.region().begin, layout.payload(0).begin);
+  EXPECT_EQ(layout.payload(1).begin, layout.payload(0).end);
+  EXPECT_EQ(layout.data()[0].size(), 16u);
+  EXPECT_EQ(layout.data()[1].size(), 0u);
+  EXPECT_EQ(layout.extent(1).end, layout.extent(2).begin);  // the zeros between are its back
+  EXPECT_EQ(layout.region().end, layout.payload(2).end);
+  EXPECT_EQ(layout.record_at(layout.payload(2).begin), 2u);
+  EXPECT_EQ(FilesLayout({}, {}, 4096).region().size(), 0u);
 }
 
 }  // namespace
