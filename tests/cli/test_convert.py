@@ -114,24 +114,30 @@ class Convert(CliTest):
         listed = json.loads(self.cairn("ls", "--json", "--shards", directory, "net.weight").stdout)
         return [(chunk["offsets"], chunk["sizes"]) for chunk in listed["tensors"][0]["chunks"]]
 
+    def three_keys(self):
+        path = self.folder / "three.pth"
+        path.write_bytes(torch_archive({"net": {"weight": tensor_of("float32", (4, 3))}, "optim": {"lr": 0.5}, "step": 7}, [numbered(0, 12)]))
+        return path
+
     def test_top_level_keys_become_directories(self):
-        self.assert_success(self.cairn("convert", self.dcp, self.folder / "w.pth", "--objects", "drop"))
-        first = json.loads(self.cairn("ls", "--json", self.folder / "w.pth").stdout)["tensors"][0]["name"].split(".")[0]
-        self.assert_success(self.cairn("convert", self.folder / "w.pth", self.out, "--split", f"{first}=model", "--ranks", 2))
-        names = [t["name"] for t in json.loads(self.cairn("ls", "--json", self.out / "model").stdout)["tensors"]]
-        whole = [t["name"] for t in json.loads(self.cairn("ls", "--json", self.folder / "w.pth").stdout)["tensors"]]
-        self.assertEqual([f"{first}.{name}" for name in names], whole)
-        self.assert_success(self.cairn("verify", "--strict", self.out / "model"))
+        source = self.three_keys()
+        self.assert_success(self.cairn("convert", source, self.out, "--exclude", "step", "--split", "net=model,optim=optim_net", "--ranks", 2))
+        self.assertEqual(self.names(self.out / "model"), (["weight"], []))
+        self.assertEqual(self.names(self.out / "optim_net"), ([], ["lr"]))
+        for part in ("model", "optim_net"):
+            self.assert_success(self.cairn("verify", "--strict", self.out / part))
+        self.assert_success(self.cairn("convert", self.out / "model", self.folder / "w.pth"))
+        self.assertEqual(payload(self.folder / "w.pth", "data/0"), numbered(0, 12))
 
     def test_keys_without_a_directory_and_directories_without_a_key_are_refused(self):
-        listed = json.loads(self.cairn("ls", "--json", self.pth).stdout)
-        keys = sorted({one["name"].split(".")[0] for one in listed["tensors"] + listed["objects"]})
-        pairs = ",".join(f"{key}={key}" for key in keys)
-        for words, status, text in ((f"{pairs},no=no", 1, "no key 'no'|holds one value"), (f"{keys[0]}=a", 1, "no directory is named|holds one value"),
-                                    ("x", 2, "KEY=DIRECTORY"), ("a=../b", 2, "name of a directory"), ("a=b,c=b", 2, "twice")):
-            self.assert_fails(self.cairn("convert", self.pth, self.out, "--split", words), status, text)
-            self.assertFalse(list(self.out.rglob("*.distcp")) if self.out.exists() else [], words)
-        self.assert_fails(self.cairn("convert", self.pth, self.folder / "x.pth", "--split", "a=b"), 2, "split into DCP directories")
+        source = self.three_keys()
+        for words, status, text in (("net=a,optim=b", 1, "no directory is named for the key 'step'"), ("net=a,optim=b,step=c", 1, "'step' holds one value"),
+                                    ("x", 2, "KEY=DIRECTORY"), ("net=../b", 2, "name of a directory"), ("net=b,optim=b", 2, "twice")):
+            self.assert_fails(self.cairn("convert", source, self.out, "--split", words), status, text)
+            self.assertFalse(self.out.exists(), words)
+        self.assert_fails(self.cairn("convert", source, self.out, "--exclude", "step", "--split", "net=a,optim=b,no=c"), 1, "no key 'no'")
+        self.assertFalse(self.out.exists())
+        self.assert_fails(self.cairn("convert", source, self.folder / "o.pth", "--split", "net=b"), 2, "split into DCP directories")
 
     def test_rules_say_which_tensors_are_cut_and_where(self):
         rules = self.folder / "rules"

@@ -156,11 +156,6 @@ TEST_F(Layouts, AnUnfinishedSaveAndLostMetadataDiffer) {
   expect_refused(dir_ / "lost", {"no .metadata", "__0_0.distcp"});
 }
 
-TEST_F(Layouts, PerRankMetadata) {
-  dir_.write("__0.metadata", "x"), dir_.write("__0_0.distcp", "x");
-  expect_refused({"__0.metadata", "use_collectives"});
-}
-
 TEST_F(Layouts, ATrainingTreeStandsForItsLatestIteration) {
   dir_.write("checkpoints/iter_000000025/notes.txt", "x");
   std::filesystem::create_directories(dir_ / "checkpoints/iter_000000025/logs");
