@@ -62,9 +62,9 @@ void refuse_torch_file(const Located& located);
 safetensors::Site site_of(FileSystem& files, const Located& located);
 
 /// Everything that `path` stands for, at least one: every directory of an iteration or Accelerate parent that
-/// holds a checkpoint, each one below any other parent, after a directory its companion, a torch file. Only the first carries the note. Throws
-/// as above, also when one of several is of a kind that is not read, has lost its .metadata, or cannot be
-/// looked into: none is passed over.
+/// holds a checkpoint, each one below any other parent, after a directory its companion, a torch file. Only
+/// the first carries the note. Throws as above, also when one of several is of a kind that is not read, has
+/// lost its .metadata, or cannot be looked into: none is passed over.
 std::vector<Located> locate_for_verify(FileSystem& files, const std::string& path);
 
 }  // namespace cairn

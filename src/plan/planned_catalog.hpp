@@ -43,8 +43,8 @@ class PlannedCatalog {
   std::span<const NamedItem> items_;
   GlobalSavePlan& plan_;
   std::vector<std::uint32_t> begins_, by_name_;
-  NameIndex keys_;                         // texts of keys, each once
-  std::vector<StringId> key_ids_;          // their ids in the catalogue
+  NameIndex keys_;                 // texts of keys, each once
+  std::vector<StringId> key_ids_;  // their ids in the catalogue
   std::vector<PathStep> path_, last_path_;
   PlanFaults faults_;
 };
