@@ -20,10 +20,10 @@ step() {
   "$@"
 }
 
-# train_and_kill RANKS LOG STEP ARGUMENT…: SIGKILL for every rank after this step: its save is under way.
+# train_and_kill RANKS LOG STEP CHECKPOINTS ARGUMENT…: SIGKILL for every rank after this step, while its save is under way.
 train_and_kill() {
-  local ranks=$1 log=$2 step=$3 launcher
-  shift 3
+  local ranks=$1 log=$2 step=$3 checkpoints=$4 launcher
+  shift 4
   printf '\n$ mpirun -n %s %s      # in the background, then kill -9\n' "$ranks" "$*"
   : >"$log"
   mpirun -n "$ranks" "$@" >"$log" 2>"$log.err" &
@@ -31,6 +31,9 @@ train_and_kill() {
   until grep -q "^step $step " "$log"; do
     kill -0 $launcher 2>/dev/null || { cat "$log.err" >&2; return 1; }
     sleep 0.01
+  done
+  until compgen -G "$checkpoints/.iter_*.cairn-part" >/dev/null; do
+    kill -0 $launcher 2>/dev/null || { cat "$log.err" >&2; return 1; }
   done
   # shellcheck disable=SC2046  # a number for each rank
   kill -KILL $(<"/proc/$launcher/task/$launcher/children")
@@ -44,7 +47,7 @@ build release elastic_training
 rm -rf $work
 mkdir -p $work
 
-train_and_kill 4 $work/killed.log 25 "${trainer[@]}" $work/checkpoints
+train_and_kill 4 $work/killed.log 25 $work/checkpoints "${trainer[@]}" $work/checkpoints
 step $cairn latest $work/checkpoints
 printf '\n$ mpirun -n 2 %s\n' "${trainer[*]} $work/checkpoints"
 mpirun -n 2 "${trainer[@]}" $work/checkpoints >$work/resumed.log

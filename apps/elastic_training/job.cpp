@@ -89,6 +89,8 @@ void Job::describe(JobState& state) {
   state.scheduler.live().add_object("last_step", steps_done_);
   state.scheduler.live().add_object("warm_up", options_.adam.warm_up);
   state.trainer.live().add_object("iteration", steps_done_);
+  state.trainer.live().add_object("micro_batches", options_.micro_batches);
+  state.trainer.live().add_object("micro_size", options_.micro_size);
   state.trainer.live().add_object("samples", steps_done_ * options_.micro_batches * options_.micro_size);
   state.trainer.live().add_rank_object("dataloader", loader_.state());
 }
@@ -134,9 +136,19 @@ cairn::ResumeReport Job::resume() {
   return report;
 }
 
+// Which samples a step reads depends on it, on any number of ranks.
+void Job::require_same(const char* what, const Object& saved, std::int64_t now) {
+  const auto then = saved.as<std::int64_t>();
+  if (then == now) return;
+  throw cairn::Error(cairn::ErrorKind::mismatch, "the job was saved with " + std::to_string(then) + " " +
+                                                     what + ", this one has " + std::to_string(now));
+}
+
 void Job::take(const JobState& state, const cairn::ResumeReport& report) {
   if (report.path.empty()) return;
   if (report.components.size() == 1) return adam_.restart_average();  // weights: a new stage begins
+  require_same("micro-batches in a step", state.trainer.object("micro_batches"), options_.micro_batches);
+  require_same("samples in a micro-batch", state.trainer.object("micro_size"), options_.micro_size);
   steps_done_ = state.trainer.object("iteration").as<std::int64_t>();
   const Object& own = state.trainer.object("dataloader.rank_" + std::to_string(comm_.rank()));
   if (own.is<Object::Dict>()) loader_.restore(own);

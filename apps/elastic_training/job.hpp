@@ -44,6 +44,7 @@ class Job {
   std::vector<cairn::SavedComponent> prepared(JobState& state);
   void describe(JobState& state);
   void describe_parameter(JobState& state, const ShardedParameter& parameter);
+  static void require_same(const char* what, const cairn::Object& saved, std::int64_t now);
   void take(const JobState& state, const cairn::ResumeReport& report);
   double mean_of_all(const std::vector<double>& losses) const;
 

@@ -5,7 +5,6 @@
 
 #include <string>
 
-#include "cairn/error.hpp"
 #include "text.hpp"
 
 namespace elastic {
@@ -30,18 +29,10 @@ at::Tensor Loader::tokens(std::int64_t step, int number) {
   return tokens;
 }
 
-Object Loader::state() const {
-  return Object::Dict{{{"micro_batches", options_.micro_batches}, {"seen", seen_}}};
-}
+Object Loader::state() const { return Object::Dict{{{"seen", seen_}}}; }
 
 void Loader::restore(const Object& state) {
-  const auto& items = state.as<Object::Dict>().items;
-  const auto number = [&](std::size_t i) { return items.at(i).second.as<std::int64_t>(); };
-  if (number(0) != options_.micro_batches)
-    throw cairn::Error(cairn::ErrorKind::mismatch, "the job was saved with " + std::to_string(number(0)) +
-                                                       " micro-batches in a step, this one has " +
-                                                       std::to_string(options_.micro_batches));
-  seen_ = number(1);
+  seen_ = state.as<Object::Dict>().items.at(0).second.as<std::int64_t>();
 }
 
 }  // namespace elastic

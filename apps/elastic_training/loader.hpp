@@ -21,8 +21,7 @@ class Loader {
   /// Samples of micro-batch `number` of step `step` (from 0): int64, [samples, context + 1].
   at::Tensor tokens(std::int64_t step, int number);
 
-  /// What this rank saves of its own, and takes up again on the same number of ranks. Throws cairn::Error, on
-  /// all ranks alike, when a step had another number of micro-batches.
+  /// What this rank saves of its own, and takes up again on the same number of ranks.
   cairn::Object state() const;
   void restore(const cairn::Object& state);
 

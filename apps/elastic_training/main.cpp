@@ -56,8 +56,11 @@ bool parse(int argc, char** argv, Options& options) {
   po::notify(given);
   options.sync = !given.contains("no-sync");
   options.save_when_told_to_leave = !given.contains("leave-at-once");
-  if (options.micro_batches < 1 || options.micro_size < 1 || options.save_every < 1 ||
-      options.model.heads < 1 || options.model.context < 1 || options.model.width % options.model.heads != 0)
+  const auto& [micro_batches, micro_size, save_every, staging_mib] =
+      std::tie(options.micro_batches, options.micro_size, options.save_every, options.staging_mib);
+  if (micro_batches < 1 || micro_size < 1 || save_every < 1 || staging_mib < 0 || options.model.layers < 1 ||
+      options.model.heads < 1 || options.model.context < 1 || options.model.width < 1 ||
+      options.model.width % options.model.heads != 0)
     throw po::error("a size is not positive, or the width is no multiple of the heads");
   return true;
 }
@@ -113,9 +116,12 @@ class Run {
     saving_.emplace(job_.start_save());
   }
 
-  // A save that has ended on this rank has ended on all.
+  // It ends on each rank at its own time, and all leave a step together.
   void look_at_save() {
-    if (saving_ && saving_->poll()) finish_save();
+    if (!saving_) return;
+    int has_ended = saving_->poll() ? 1 : 0;
+    MPI_Allreduce(MPI_IN_PLACE, &has_ended, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    if (has_ended != 0) finish_save();
   }
 
   void finish_save() {
@@ -130,7 +136,13 @@ class Run {
   }
 
   int leave() {
-    finish_save();
+    try {
+      finish_save();
+    } catch (const cairn::Error& error) {  // the same on all ranks: one more may do
+      voice_.say("a save has failed: %s\n", error.what());
+      saving_.reset();
+      saved_ = -1;
+    }
     if (options_.save_when_told_to_leave && job_.steps_done() != saved_) tell(job_.save());
     voice_.say("told to leave after step %lld\n", static_cast<long long>(job_.steps_done()));
     return cairn::kPreemptedStatus;

@@ -47,7 +47,9 @@ struct StagingReport {
 /// save goes on; what fails then is known to nobody.
 class SaveHandle {
  public:
-  /// Local. Whether it has ended. Never waits, for other ranks neither.
+  /// Local. Whether it has ended on this rank. Never waits, for other ranks neither: they may learn it a step
+  /// later, so that a rank which acts on it alone, by leaving a loop of collective calls, leaves them
+  /// waiting.
   bool poll();
   /// Local. Once it has ended: what wait() throws; null: nothing, or it has not ended yet.
   const Error* error();

@@ -13,6 +13,12 @@
 namespace cairn {
 namespace {
 
+void refuse_link(FileSystem& files, const std::string& iteration) {
+  const auto status = files.status(iteration, false);
+  if (status && status->type == FileType::symlink)
+    fail(ErrorKind::unsupported, "{} is a link: it is not removed", iteration);
+}
+
 class Pruning {
  public:
   Pruning(FileSystem& files, const std::string& directory, const RetentionRule& rule, const PruneMode& mode)
@@ -36,6 +42,7 @@ class Pruning {
   // They come newest first.
   void settle(std::size_t i) {
     const auto judgement = tree_.judge(i);
+    if (!judgement.is_complete() && is_gone(path(i))) return;
     if (!judgement.is_complete())
       report_.broken.push_back({path(i), judgement.reason});
     else if (++complete_ <= rule_.keep_last || stays(i))
@@ -51,16 +58,21 @@ class Pruning {
     return rule_.keep_every > 0 && *number % rule_.keep_every == 0;
   }
 
+  // Another one prunes too, and was faster.
+  bool is_gone(const std::string& path) const { return !files_.status(path, false); }
+
   void remove(const std::string& path, const std::vector<std::string>& components) {
     try {
+      refuse_link(files_, path);
       if (!mode_.dry_run && !take_out(files_, path, components, mode_.sync)) {
-        report_.in_use.push_back({path, "somebody reads it"});
+        if (!is_gone(path)) report_.in_use.push_back({path, "somebody reads it"});
         return;
       }
       report_.removed.push_back(path);
       if (!mode_.dry_run) remove_hidden(files_, removed_path_for(path));
     } catch (const Error& error) {
-      report_.failed.push_back({path, error.message()});
+      if (error.kind() != ErrorKind::not_found || !is_gone(path))
+        report_.failed.push_back({path, error.message()});
     }
   }
 
@@ -99,9 +111,7 @@ std::string part_path_for(const std::string& iteration) { return hidden_path_for
 
 bool take_out(FileSystem& files, const std::string& iteration, const std::vector<std::string>& components,
               bool sync) {
-  const auto status = files.status(iteration, false);
-  if (status && status->type == FileType::symlink)
-    fail(ErrorKind::unsupported, "{} is a link: it is not removed", iteration);
+  refuse_link(files, iteration);
   std::vector<std::unique_ptr<File>> locks;
   for (const std::string& name : components) {
     const std::string place = name.empty() ? iteration : layout::joined(iteration, name);

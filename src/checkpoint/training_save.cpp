@@ -144,7 +144,7 @@ class IterationSave final : public BackgroundSave {
       if (!open_.output->is_published()) throw;
       conclusion.after = error;
     }
-    if (!conclusion.after) remove_old(files_, directory_, options_, open_.report);
+    if (!conclusion.after) remove_old_quietly();
     open_.report.seconds = std::chrono::duration<double>(Clock::now() - start_).count();
     ByteWriter summary;
     for (Part& part : parts()) summary.counted_text(as_text(encode_summary(part.save.report)));
@@ -165,6 +165,14 @@ class IterationSave final : public BackgroundSave {
   }
 
  private:
+  // What has been published stands, whatever comes.
+  void remove_old_quietly() {
+    try {
+      remove_old(files_, directory_, options_, open_.report);
+    } catch (const std::exception&) {  // a lack of memory: they go with the next save
+    }
+  }
+
   void publish_components(const Results& all) {
     for (std::size_t i = 0; i < names_.size(); ++i) {
       OpenedSave& save = parts()[i].save;

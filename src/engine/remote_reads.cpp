@@ -10,6 +10,7 @@
 #include "base/byte_reader.hpp"
 #include "base/byte_writer.hpp"
 #include "engine/read_messages.hpp"
+#include "parallel/agree.hpp"
 #include "parallel/attention.hpp"
 #include "parallel/polling.hpp"
 
@@ -97,9 +98,10 @@ void RemoteReads::run_beside(const std::function<void()>& body, const std::funct
   });
   try {
     carry();
-  } catch (const Error& error) {
+  } catch (...) {  // the body must not wait for what nobody carries
+    const Error error = current_error();
     fail_all(error);
-    throw;
+    throw error;
   }
   worker.join();
 }

@@ -84,13 +84,15 @@ class NcclLink final : public DeviceLink {
     const NcclCalls& nccl = session_.nccl();
     const auto now = pieces.first(std::min(pieces.size(), kPiecesOfAGroup));
     check_nccl(nccl, nccl.group_start(), "ncclGroupStart");
-    for (const Piece& piece : now) {
-      check_nccl(nccl,
-                 nccl.broadcast(piece.data, piece.data, piece.byte_count, kNcclBytes, piece.root,
-                                session_.comm(), session_.stream()),
-                 "ncclBroadcast");
+    NcclStatus status = kNcclSuccess;
+    const auto is_fine = [&] { return status == kNcclSuccess || status == kNcclInProgress; };
+    for (auto piece = now.begin(); piece != now.end() && is_fine(); ++piece) {
+      status = nccl.broadcast(piece->data, piece->data, piece->byte_count, kNcclBytes, piece->root,
+                              session_.comm(), session_.stream());
     }
-    check_nccl(nccl, nccl.group_end(), "ncclGroupEnd");
+    const NcclStatus ended = nccl.group_end();  // whatever came: an open group would take in what comes next
+    check_nccl(nccl, status, "ncclBroadcast");
+    check_nccl(nccl, ended, "ncclGroupEnd");
     return pieces.subspan(now.size());
   }
 

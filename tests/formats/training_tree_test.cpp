@@ -79,13 +79,33 @@ TEST_F(Tree, APointerThatNamesNothingIsSaid) {
   EXPECT_NE(TrainingTree(files, dir_.path()).pointer_fault(), "");
 }
 
+TEST_F(Tree, OneWithoutANumberIsOlderThanAllWithOne) {
+  write_iteration(dir_, 10);
+  write_iteration(dir_, 30);
+  dir_.write("best/model/.metadata", "x"), dir_.write("best/extra/.metadata", "x");
+  write_pointer(dir_, "best");
+  EXPECT_EQ(names(), (std::vector<std::string>{iteration_folder(30), iteration_folder(10), "best"}));
+  expect_complete(30);  // what `best` has is not asked of others
+  expect_complete(10);
+}
+
+TEST_F(Tree, HiddenNamesAreNoIterations) {
+  for (const std::string name : {".iter_000000030.cairn-part", ".iter_000000030.cairn-removed", ".best"}) {
+    dir_.write(name + "/model/.metadata", "x");
+    write_pointer(dir_, name);
+    EXPECT_TRUE(names().empty()) << name;
+    EXPECT_NE(tree().pointer_fault().find("which is no iteration"), std::string::npos)
+        << tree().pointer_fault();
+  }
+}
+
 TEST_F(Tree, APointerMayNameADirectoryOfAnyName) {
   write_iteration(dir_, 10);
   write_component(dir_, "best/model");
   EXPECT_EQ(names().size(), 1u);
   write_pointer(dir_, "best");
-  EXPECT_EQ(names(), (std::vector<std::string>{"best", iteration_folder(10)}));
-  EXPECT_FALSE(tree().iterations()[0].number);
+  EXPECT_EQ(names(), (std::vector<std::string>{iteration_folder(10), "best"}));
+  EXPECT_FALSE(tree().iterations()[1].number);
   EXPECT_TRUE(judge_in(posix_file_system(), "best").is_complete());
 }
 

@@ -115,9 +115,14 @@ void TrainingTree::find_pointed(const Folder& folder) {
     pointer_fault_ = fmt::format("{} names no directory ('{}')", folder.at(kPointer), escape_name(name));
     return;
   }
+  if (is_passing_name(name) || name.starts_with('.')) {
+    pointer_fault_ =
+        fmt::format("{} points to {}, which is no iteration", folder.at(kPointer), escape_name(name));
+    return;
+  }
   auto at = std::ranges::find(iterations_, name, &Iteration::name);
   if (at == iterations_.end() && folder.has_directory(name))
-    at = iterations_.insert(iterations_.begin(), {name, std::nullopt});
+    at = iterations_.insert(iterations_.end(), {name, std::nullopt});
   if (at == iterations_.end())
     pointer_fault_ =
         fmt::format("{} points to {}, which is not there", folder.at(kPointer), escape_name(name));
@@ -139,6 +144,7 @@ const std::vector<std::string>& TrainingTree::components(std::size_t iteration) 
 const std::vector<std::string>* TrainingTree::neighbour(std::size_t iteration, bool newer) {
   const std::size_t count = newer ? iteration : iterations_.size() - iteration - 1;
   for (std::size_t step = 1; step <= count; ++step) {
+    if (!iterations_[newer ? iteration - step : iteration + step].number) continue;  // its place says nothing
     try {
       const auto& found = components(newer ? iteration - step : iteration + step);
       if (!found.empty()) return &found;
@@ -150,7 +156,7 @@ const std::vector<std::string>* TrainingTree::neighbour(std::size_t iteration, b
 
 std::vector<std::string> TrainingTree::required(std::size_t iteration) {
   if (pointed_ == iteration) return {};
-  if (pointed_ && iteration < *pointed_) {
+  if (pointed_ && iterations_[*pointed_].number && iteration < *pointed_) {
     const auto last = *pointed_ - 1;
     if (const auto* const pointed = neighbour(last, false)) return *pointed;
     return {};

@@ -40,7 +40,7 @@ std::string tree_directory(FileSystem& files, const std::string& root);
 std::vector<std::string> components_of(FileSystem& files, const std::string& iteration);
 
 /// Looks at a tree as it is when it is made. Iterations are `iter_N`, `step-N`, `step_N`, and what the
-/// pointer names.
+/// pointer names, but for hidden names.
 ///
 /// An iteration is complete when it has components, each of them has a .metadata that can be read, whose
 /// chunks tile their tensors and whose items lie inside their shards (dcp/source.hpp), and none is missing:
@@ -55,7 +55,7 @@ class TrainingTree {
   TrainingTree(FileSystem& files, std::string directory);
 
   const std::string& directory() const { return directory_; }
-  /// Newest first: by number, those without one in front.
+  /// Newest first, by number; one without, which the pointer names, comes last.
   const std::vector<Iteration>& iterations() const { return iterations_; }
   std::string path(const Iteration& iteration) const { return joined(directory_, iteration.name); }
   /// Index of the one that the pointer names.
