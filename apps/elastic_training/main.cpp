@@ -42,6 +42,8 @@ po::options_description described(Options& options) {
   return all;
 }
 
+constexpr std::uint64_t kMostStagingMib = 1 << 20;  // more is a negative number
+
 // false: told what to say, and that is all.
 bool parse(int argc, char** argv, Options& options) {
   const auto all = described(options);
@@ -58,10 +60,10 @@ bool parse(int argc, char** argv, Options& options) {
   options.save_when_told_to_leave = !given.contains("leave-at-once");
   const auto& [micro_batches, micro_size, save_every, staging_mib] =
       std::tie(options.micro_batches, options.micro_size, options.save_every, options.staging_mib);
-  if (micro_batches < 1 || micro_size < 1 || save_every < 1 || staging_mib < 0 || options.model.layers < 1 ||
-      options.model.heads < 1 || options.model.context < 1 || options.model.width < 1 ||
-      options.model.width % options.model.heads != 0)
-    throw po::error("a size is not positive, or the width is no multiple of the heads");
+  if (micro_batches < 1 || micro_size < 1 || save_every < 1 || staging_mib > kMostStagingMib ||
+      options.model.layers < 1 || options.model.heads < 1 || options.model.context < 1 ||
+      options.model.width < 1 || options.model.width % options.model.heads != 0)
+    throw po::error("a size is not positive or absurd, or the width is no multiple of the heads");
   return true;
 }
 
