@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <deque>
 #include <functional>
@@ -64,7 +65,7 @@ struct Twins {
       on_processor.push_back({view});
       view.data = cuda.allocate(content.size());
       view.device = &memory;
-      std::memcpy(cuda.shadow_of(view.data), content.data(), content.size());
+      std::ranges::copy(content, cuda.shadow_of(view.data));
       on_device.push_back({view});
     }
   }
