@@ -36,8 +36,8 @@ enum class Sources : std::uint8_t {
   all,
 };
 
-/// As locate_checkpoint; what may not be read throws unsupported. The other ranks
-/// look only when rank 0 finds none; when nobody does, rank 0's error is thrown.
+/// As locate_checkpoint, or, for a whole iteration, locate_iteration; what may not be read throws
+/// unsupported. The other ranks look only when rank 0 finds none; when nobody does, rank 0's error is thrown.
 SourceSite find_source(Communicator& comm, RunWatch& watch, const std::string& path, Sources sources,
                        bool whole_iteration = false);
 
