@@ -2,6 +2,9 @@
 // A job that saves a state which real torch then reads (tests/interop/run_save.py).
 //   save_job DIRECTORY [WORD …]    words: overwrite, twice, strided, split, files, lowest, nomanifest, check,
 //   differ, async, meta (meta.pt too), live, live_shared (DIRECTORY.pth too, of the same state)
+//   save_job DIRECTORY large    two tensors beyond 31 and 32 bits (tests/interop/run_extremes.py)
+#include <sys/mman.h>
+
 #include <cstdio>
 #include <set>
 #include <string>
@@ -55,6 +58,32 @@ void fill(IotaState& state, int ranks, Order order) {
   state.live.add_tree({{"optim", LiveNode::Dict{{"groups", std::move(groups)}, {"step", Object(3)}}}});
 }
 
+// Memory of zeros that takes none but for the pages that are written.
+std::byte* zeros(std::uint64_t bytes) {
+  void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (at == MAP_FAILED) throw std::bad_alloc();
+  return static_cast<std::byte*>(at);
+}
+
+// make_extremes.py has the same numbers.
+void fill_large(LiveState& state, int ranks) {
+  constexpr std::int64_t gib2 = std::int64_t{1} << 31, gib4 = std::int64_t{1} << 32, large = gib4 + 5;
+  constexpr std::int64_t marks[] = {0, gib2 - 2, gib2 - 1, gib2, gib2 + 1, gib4 - 1, gib4, gib4 + 4};
+  const int rank = state.description().rank();
+  const auto rows = TensorLayout::sharded({large}, 0, ranks);
+  const auto here = rows.boxes(rank).empty() ? Box{{0}, {0}} : rows.boxes(rank).front();
+  std::byte* memory = zeros(static_cast<std::uint64_t>(here.sizes[0]) + 1);
+  for (std::size_t i = 0; i < std::size(marks); ++i) {
+    const std::int64_t at = marks[i] - here.offsets[0];
+    if (at >= 0 && at < here.sizes[0]) memory[at] = static_cast<std::byte>(1 + i);
+  }
+  state.add_tensor("large", rows, TensorView::contiguous(DType::uint8, here.sizes, memory));
+  memory = zeros(gib2);
+  memory[gib2 - 1] = std::byte{7};
+  state.add_tensor("exact", TensorLayout::replicated({gib2}, ranks),
+                   TensorView::contiguous(DType::uint8, {gib2}, memory));
+}
+
 // Half of it copied, half written before the call returns.
 SaveReport save_async(Communicator& comm, const IotaState& state, const std::string& directory,
                       const SaveOptions& options) {
@@ -65,7 +94,11 @@ SaveReport save_async(Communicator& comm, const IotaState& state, const std::str
 int run(Communicator& comm, const std::string& directory, const std::set<std::string>& words) {
   const auto has = [&](const char* word) { return words.contains(word); };
   IotaState state(comm.rank());
-  fill(state, comm.size(), has("strided") ? Order::reversed_dims : Order::row_major);
+  if (has("large")) {
+    fill_large(state.live, comm.size());
+  } else {
+    fill(state, comm.size(), has("strided") ? Order::reversed_dims : Order::row_major);
+  }
   if (has("differ") && comm.rank() == comm.size() - 1) state.live.set_object(state.live.size() - 1, 4);
   SaveOptions options;
   options.overwrite = has("overwrite");

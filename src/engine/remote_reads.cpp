@@ -3,41 +3,19 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <exception>
 #include <thread>
 
 #include "base/byte_reader.hpp"
-#include "base/byte_writer.hpp"
 #include "engine/read_messages.hpp"
+#include "engine/read_pauses.hpp"
 #include "parallel/agree.hpp"
 #include "parallel/attention.hpp"
-#include "parallel/polling.hpp"
 
 namespace cairn {
 namespace {
 
-constexpr int kCoordinator = 0;
 constexpr std::size_t kRememberedFailures = 64;
-// Bytes move only inside of polls. Who has none on their way polls seldom: it takes cores from those who
-// have.
-constexpr Patience kMoving{std::chrono::microseconds(100), std::chrono::microseconds(50)};
-constexpr Patience kIdle{std::chrono::microseconds(20), std::chrono::microseconds(500)};
-
-/// The pauses of a loop that polls: they grow until something has moved.
-class Pauses {
- public:
-  void pause(bool is_moving) {
-    if (is_moving != is_moving_) end();
-    is_moving_ = is_moving;
-    (backoff_ ? *backoff_ : backoff_.emplace(is_moving ? kMoving : kIdle)).pause();
-  }
-  void end() { backoff_.reset(); }
-
- private:
-  bool is_moving_ = true;
-  std::optional<Backoff> backoff_;
-};
 
 }  // namespace
 
@@ -107,7 +85,7 @@ void RemoteReads::run_beside(const std::function<void()>& body, const std::funct
 }
 
 void RemoteReads::carry() {
-  Pauses pauses;
+  ReadPauses pauses;
   do {
     if (step())
       pauses.end();
@@ -298,200 +276,6 @@ void RemoteReads::dismiss(int rank, const Error* failure) {
   if (told) told->wait();
 }
 
-// --- the ranks that are asked ----------------------------------------------------------------------------
-
-namespace {
-
-struct Answer {
-  int rank = 0;  // that it is for
-  std::uint32_t slot = 0;
-  Bytes bytes, text;
-  std::array<std::byte, sizeof(std::uint64_t)> state, end;
-  std::vector<std::unique_ptr<Request>> sent;
-  std::unique_ptr<DeviceLink::Transfer> transfer;  // until it has ended
-
-  bool is_sent() {
-    if (transfer) return false;
-    if (std::ranges::all_of(sent, [](const auto& request) { return request->test(); })) sent.clear();
-    return sent.empty();
-  }
-};
-
-void set_number(std::span<std::byte> word, std::uint64_t number) {
-  ByteWriter out;
-  out.write(number);
-  std::ranges::copy(out.view(), word.begin());
-}
-
-Bytes failure_text(const std::function<void()>& body) {
-  try {
-    body();
-    return {};
-  } catch (const Error& error) {
-    return encode_error(error);
-  } catch (const std::exception& error) {
-    return encode_error(Error(ErrorKind::io, error.what()));
-  }
-}
-
-}  // namespace
-
-/// Answers ranks until they dismiss this one, a step at a time.
-class ReadServer {
- public:
-  ReadServer(Communicator& comm, const std::vector<int>& askers, int requests, const ReadFile& read,
-             const DeviceAnswers& devices = {})
-      : comm_(comm),
-        read_(read),
-        devices_(devices),
-        answers_(static_cast<std::size_t>(std::clamp(requests, 1, kMostRequests))) {
-    for (const int rank : askers) {
-      asking_.push_back({rank, {}, nullptr});
-    }
-    for (Asking& asking : asking_) await(asking);
-  }
-
-  /// Whether anything moved.
-  bool step() {
-    bool moved = false;
-    for (std::size_t i = 0; i < asking_.size(); ++i) {  // all have their turn, however few the answers are
-      Asking& asking = asking_[(first_ + i) % asking_.size()];
-      moved = (asking.request && asking.request->test() && take(asking)) || moved;
-    }
-    if (!asking_.empty()) first_ = (first_ + 1) % asking_.size();
-    for (Answer& answer : answers_) moved = (answer.transfer && advance(answer)) || moved;
-    return moved;
-  }
-
-  bool is_moving() {
-    return std::ranges::count_if(answers_, [](Answer& answer) { return !answer.is_sent(); }) > 0;
-  }
-  bool is_done() {
-    const auto is_left = [](const Asking& asking) { return asking.request == nullptr; };
-    return std::ranges::all_of(asking_, is_left) && !is_moving();
-  }
-  /// What a rank said of a read that failed here.
-  const std::optional<Error>& told() const { return told_; }
-
- private:
-  struct Asking {
-    int rank;
-    std::array<std::byte, ReadMessage::kBytes> wire;
-    std::unique_ptr<Request> request;  // null: it asks no more
-  };
-
-  void await(Asking& asking) { asking.request = comm_.start_receive(asking.wire, asking.rank, kRequestTag); }
-
-  // False: all answers are on their way, and the request waits.
-  bool take(Asking& asking) {
-    const auto message = ReadMessage::decode(asking.wire);
-    if (message.kind == ReadMessage::Kind::dismiss) {
-      asking.request.reset();
-      if (message.bytes > 0) take_failure(asking.rank, message.bytes);
-      return true;
-    }
-    if (message.kind == ReadMessage::Kind::give_up) {
-      break_link(encode_error(Error(ErrorKind::io, "given up by the rank that asked")));
-      await(asking);
-      return true;
-    }
-    const auto answer = std::ranges::find_if(answers_, &Answer::is_sent);
-    if (answer == answers_.end()) return false;
-    give(asking.rank, message, *answer);
-    await(asking);
-    return true;
-  }
-
-  void take_failure(int rank, std::uint64_t text_bytes) {
-    Bytes text(text_bytes);
-    comm_.start_receive(text, rank, kDismissalTag)->wait();
-    if (!told_) told_ = decode_error(text);
-  }
-
-  void give(int rank, const ReadMessage& message, Answer& answer) {
-    answer.rank = rank;
-    answer.slot = message.slot;
-    answer.text.clear();
-    if (devices_.link == nullptr || !give_by_device(message, answer)) give_by_processor(message, answer);
-  }
-
-  // False: it has to go by the processor, or has failed.
-  bool give_by_device(const ReadMessage& message, Answer& answer) {
-    const auto bytes = devices_.find(message.file, message.byte_offset, message.bytes);
-    if (bytes.empty()) return false;
-    answer.text = failure_text([&] { answer.transfer = devices_.link->start_send(bytes, answer.rank); });
-    if (!answer.transfer) return false;
-    set_number(answer.state, kByDevice | sent_by_device_++);
-    answer.sent.push_back(comm_.start_send(answer.state, answer.rank, state_tag(answer.slot)));
-    return true;
-  }
-
-  void give_by_processor(const ReadMessage& message, Answer& answer) {
-    answer.bytes.resize(kMostAnswerBytes);
-    const auto into = std::span(answer.bytes).first(std::min(message.bytes, kMostAnswerBytes));
-    if (answer.text.empty())
-      answer.text = failure_text([&] { read_(message.file, message.byte_offset, into); });
-    set_number(answer.state, answer.text.size());
-    // after a failure too: who asked waits for as many bytes as it asked for
-    answer.sent.push_back(comm_.start_send(answer.state, answer.rank, state_tag(answer.slot)));
-    answer.sent.push_back(comm_.start_send(into, answer.rank, bytes_tag(answer.slot)));
-    send_text(answer);
-  }
-
-  void send_text(Answer& answer) {
-    if (!answer.text.empty())
-      answer.sent.push_back(comm_.start_send(answer.text, answer.rank, text_tag(answer.slot)));
-  }
-
-  // Whether the transfer has ended.
-  bool advance(Answer& answer) {
-    bool is_done = false;
-    const Bytes failure = failure_text([&] { is_done = answer.transfer->is_done(); });
-    if (!failure.empty())
-      break_link(failure);
-    else if (is_done)
-      end(answer, {});
-    return answer.transfer == nullptr;
-  }
-
-  void end(Answer& answer, const Bytes& failure) {
-    answer.transfer.reset();
-    answer.text = failure;
-    set_number(answer.end, failure.size());
-    answer.sent.push_back(comm_.start_send(answer.end, answer.rank, text_tag(answer.slot)));
-    send_text(answer);
-  }
-
-  void break_link(const Bytes& failure) {
-    devices_.link = nullptr;
-    for (Answer& answer : answers_) {
-      if (answer.transfer) end(answer, failure);
-    }
-  }
-
-  Communicator& comm_;
-  const ReadFile& read_;
-  DeviceAnswers devices_;  // without a link, too, when it is of no more use
-  std::uint64_t sent_by_device_ = 0;
-  std::vector<Asking> asking_;
-  std::vector<Answer> answers_;
-  std::size_t first_ = 0;
-  std::optional<Error> told_;
-};
-
-void serve_reads(Communicator& comm, int requests, const ReadFile& read, const DeviceAnswers& devices) {
-  ReadServer server(comm, {kCoordinator}, requests, read, devices);
-  Pauses pauses;
-  while (!server.is_done()) {
-    if (server.step())
-      pauses.end();
-    else
-      pauses.pause(server.is_moving());
-    attend();
-  }
-  if (server.told()) throw Error(*server.told());
-}
-
 // --- all ranks -------------------------------------------------------------------------------------------
 
 void RemoteReads::run_on_all(const std::function<void()>& body, const ReadFile& read) {
@@ -508,7 +292,7 @@ void RemoteReads::run_on_all(const std::function<void()>& body, const ReadFile& 
 
 void RemoteReads::carry_and_serve(ReadServer& server) {
   std::optional<AtWork> at_work(std::in_place);  // while the body is
-  Pauses pauses;
+  ReadPauses pauses;
   while (at_work || !server.is_done()) {
     const bool moved = step();
     const bool is_moving = is_carrying() || server.is_moving();
@@ -516,7 +300,7 @@ void RemoteReads::carry_and_serve(ReadServer& server) {
       pauses.end();
     } else if (is_moving || !at_work) {
       pauses.pause(is_moving);
-    } else if (!wait_for_reads(kIdle.longest_sleep)) {
+    } else if (!wait_for_reads(kIdlePatience.longest_sleep)) {
       leave();
       at_work.reset();
     }

@@ -7,7 +7,6 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <exception>
@@ -22,28 +21,9 @@
 #include "cairn/communicator.hpp"
 #include "cairn/device.hpp"
 #include "cairn/error.hpp"
+#include "engine/read_server.hpp"
 
 namespace cairn {
-
-/// Of one answer; longer reads are cut.
-inline constexpr std::uint64_t kMostAnswerBytes = 1 << 20;
-/// Requests on their way to one rank at a time, at most.
-inline constexpr int kMostRequests = 8;
-
-/// Reads bytes of a file by its number.
-using ReadFile =
-    std::function<void(std::uint32_t file, std::uint64_t byte_offset, std::span<std::byte> into)>;
-
-/// How a rank that is asked answers from its device.
-struct DeviceAnswers {
-  DeviceLink* link = nullptr;  ///< of the ranks of the communicator; null: there is none
-  /// Where a range of a file lies in memory that the link reaches; empty where it does not.
-  std::function<std::span<const std::byte>(std::uint32_t file, std::uint64_t byte_offset,
-                                           std::uint64_t bytes)>
-      find = {};
-};
-
-class ReadServer;
 
 /// The side that asks: the coordinator, which is rank 0 of the communicator, or each of all ranks.
 class RemoteReads {
@@ -111,10 +91,5 @@ class RemoteReads {
   std::vector<std::unique_ptr<Running>> running_;      // by slot; empty ones are null
   std::vector<int> on_their_way_;                      // by rank
 };
-
-/// Local, on a rank other than 0: answers the coordinator's requests with `read` until it dismisses this
-/// rank. An Error of `read` becomes the answer. The thread is attended. Holds `requests` buffers of
-/// kMostAnswerBytes at most. What `devices` finds goes by its link.
-void serve_reads(Communicator& comm, int requests, const ReadFile& read, const DeviceAnswers& devices = {});
 
 }  // namespace cairn

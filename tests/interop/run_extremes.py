@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Consolidates, or converts to a directory and back, what make_extremes.py makes; torch and zipfile read the result.
+`saved`: a job saves such tensors, torch loads them.
 
-    run_extremes.py records|large|file --cairn PROGRAM [--env launch/env.sh]
+    run_extremes.py records|large|file|saved --cairn PROGRAM --save-job PROGRAM [--env launch/env.sh]
 """
 import argparse
 import json
@@ -19,6 +20,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 import torch  # noqa: E402
+import torch.distributed.checkpoint as dcp  # noqa: E402
 
 from compare import same_bytes  # noqa: E402
 from make_extremes import LARGE, MARKS, RECORDS  # noqa: E402
@@ -119,10 +121,36 @@ class File(Large):
         self.assertEqual(state["step"], 3)
 
 
+class Saved(Large):
+    kind = "saved"
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="cairn-extremes-"))
+        self.addCleanup(shutil.rmtree, self.folder, True)
+
+    def test_tensors_beyond_31_and_32_bits_and_beyond_the_memory_cap(self):
+        """One rank: items of 2 and 4 GiB. Three: shards that end at no power of two."""
+        for ranks in (1, 3):
+            directory = self.folder / f"saved{ranks}"
+            subprocess.run([options.env, "mpirun", "-n", str(ranks), options.save_job, directory, "large"], check=True, stdout=subprocess.DEVNULL)
+            verdict = json.loads(self.cairn("verify", "--json", directory))
+            self.assertEqual((verdict["ok"], verdict["unchecked_items"]), (True, 0))
+            self.assertGreaterEqual(verdict["checked_bytes"], LARGE + 2**31)
+            for name, size, marks in (("large", LARGE, MARKS), ("exact", 2**31, {2**31 - 1: 7})):
+                state = {name: torch.full((size,), 255, dtype=torch.uint8)}
+                dcp.load(state, checkpoint_id=directory)
+                self.assert_marks(state[name], size, marks)
+            shutil.rmtree(directory)
+
+
+KINDS = {"records": Records, "large": Large, "file": File, "saved": Saved}
+
+
 def parse():
     parser = argparse.ArgumentParser()
-    parser.add_argument("kind", choices=("records", "large", "file"))
+    parser.add_argument("kind", choices=tuple(KINDS))
     parser.add_argument("--cairn", required=True)
+    parser.add_argument("--save-job")
     parser.add_argument("--env", default=str(HERE.parents[1] / "launch" / "env.sh"))
     return parser.parse_args()
 
@@ -130,5 +158,5 @@ def parse():
 if __name__ == "__main__":
     options = parse()
     torch.set_num_threads(1)
-    suite = unittest.defaultTestLoader.loadTestsFromTestCase({"records": Records, "large": Large, "file": File}[options.kind])
+    suite = unittest.defaultTestLoader.loadTestsFromTestCase(KINDS[options.kind])
     sys.exit(not unittest.TextTestRunner(verbosity=2).run(suite).wasSuccessful())
