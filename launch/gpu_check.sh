@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # launch/gpu_check.sh            builds and runs the checks of GPUs and NCCL on this machine: a line for each check
 # launch/gpu_check.sh --played   the same on devices that are played: what the checks themselves are worth
+# launch/gpu_check.sh --headers DIR…   needs no GPU: the calls that Cairn declares for itself, compiled against the
+#                                headers of CUDA and NCCL in these folders; silent when they agree
 #
 # Status 0: all checks passed; 1: one failed, or five minutes were not enough; 77: no CUDA runtime, driver or GPU,
 # so nothing was checked. One rank for each GPU, 4 at most; on a single GPU 2 ranks where NCCL is 2.30 or later,
@@ -15,8 +17,12 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 readonly unsupported=77 limit_s=280 least_shared_nccl=23000
 
 mode=${1:-}
+if [[ $mode == --headers && $# -gt 1 ]]; then
+  shift
+  exec "${CXX:-c++}" -std=c++20 -fsyntax-only -Iinclude -Isrc "${@/#/-isystem}" tests/device/vendor_headers.cpp
+fi
 if [[ $# -gt 1 || ( -n $mode && $mode != --played ) ]]; then
-  echo "usage: launch/gpu_check.sh [--played]" >&2
+  echo "usage: launch/gpu_check.sh [--played | --headers DIR…]" >&2
   exit 2
 fi
 
