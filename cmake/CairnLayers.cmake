@@ -28,10 +28,11 @@ function(cairn_library name)
   cairn_install_library(${name})
 endfunction()
 
-# Builds what the tests labelled unit run: cmake --build … --target unit_tests.
-add_custom_target(unit_tests)
-function(cairn_unit_target target)
-  add_dependencies(unit_tests ${target})
+# Builds what runs under the sanitizers, the tests labelled unit or sanitized:
+# cmake --build … --target sanitized_tests.
+add_custom_target(sanitized_tests)
+function(cairn_sanitized_target target)
+  add_dependencies(sanitized_tests ${target})
 endfunction()
 
 # cairn_test(zip DEPENDS cairn_zip): the gtest program test_zip from tests/zip/*.cpp, label unit.
@@ -47,5 +48,5 @@ function(cairn_test name)
   target_compile_definitions(test_${name} PRIVATE CAIRN_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
   add_test(NAME unit.${name} COMMAND test_${name})
   set_tests_properties(unit.${name} PROPERTIES LABELS unit TIMEOUT 300)
-  cairn_unit_target(test_${name})
+  cairn_sanitized_target(test_${name})
 endfunction()

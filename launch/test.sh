@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # launch/test.sh [CTEST-ARGUMENT…]   set-up, both builds, all tests; prints ctest's closing lines, or what failed
 #
-# The unit tests run under the address and undefined-behaviour sanitizers first, then every test but those
-# labelled slow or gpu runs in the release build. All optional parts are on, warnings are errors.
+# The unit tests, and what 3 ranks do together, run under the address and undefined-behaviour sanitizers first,
+# then every test but those labelled slow or gpu runs in the release build. All optional parts are on, warnings
+# are errors.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . launch/build.sh
@@ -12,7 +13,7 @@ launch/setup.sh
 
 gate=(-DCAIRN_WERROR=ON -DCAIRN_WITH_MPI=ON -DCAIRN_WITH_TORCH=ON -DCAIRN_WITH_HDF5=ON -DCAIRN_WITH_ISAL=ON)
 build release all "${gate[@]}"
-build sanitize unit_tests "${gate[@]}"
+build sanitize sanitized_tests "${gate[@]}"
 
 quietly build/sanitize/ctest.log ctest --preset sanitize -j2 --no-tests=error
 quietly build/release/ctest.log ctest --preset release -j2 --no-tests=error -LE '^(slow|gpu)$' "$@"
