@@ -22,20 +22,21 @@ class OneSave final : public BackgroundSave {
   OneSave(FileSystem& files, std::shared_ptr<SaveReport> report, Clock::time_point start)
       : BackgroundSave(files), report_(std::move(report)), start_(start) {}
 
-  Conclusion conclude(const std::vector<Bytes>& results) override {
+  std::optional<Error> conclude(const std::vector<Bytes>& results) override {
     const Results all = read_results(results);
     OpenedSave& save = parts().front().save;
-    Conclusion conclusion;
-    conclusion.after = publish_save(save, all.written.front());
     save.report.peak_rss_bytes = all.peak_rss_bytes;
-    save.report.seconds = seconds_since(start_);
-    conclusion.summary = encode_summary(save.report);
-    return conclusion;
+    return publish_save(save, all.written.front());
+  }
+  Bytes summary() override {
+    SaveReport& report = parts().front().save.report;
+    report.seconds = seconds_since(start_);
+    return encode_summary(report);
   }
   void keep(std::span<const std::byte> summary) override {
     keep_all();
     *report_ = parts().front().save.report;
-    decode_summary(summary, *report_);
+    if (!summary.empty()) decode_summary(summary, *report_);
   }
 
  private:
