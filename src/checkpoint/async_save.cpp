@@ -85,9 +85,8 @@ AsyncSave AsyncSaver::save(const LiveState& state, const std::string& directory,
   if (!admit(*comm_, saving_->background, options_.while_saving)) return {nullptr, {}, report};
   auto work = std::make_unique<OneSave>(files_, report, start);
   work->add(open_save(*comm_, files_, saving_->plans, state, directory, options), state);
-  StagingReport staging = work->stage(saving_->room, options_.staging_bytes);
-  auto run = saving_->background.start(std::move(work));
-  staging.blocked_s = seconds_since(start);
+  auto [run, staging] =
+      stage_and_start(saving_->background, std::move(work), saving_->room, options_.staging_bytes, start);
   return {std::move(run), staging, report};
 }
 

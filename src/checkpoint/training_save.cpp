@@ -232,9 +232,8 @@ AsyncIteration TrainingCheckpoints::start_save(std::int64_t iteration,
     work->add(open_save(*comm_, files_, saving_->plans[name], state, layout::joined(open.part, name),
                         options_of(options_, open, name)),
               state);
-  StagingReport staging = work->stage(saving_->room, options_.async.staging_bytes);
-  auto run = saving_->background->start(std::move(work));
-  staging.blocked_s = std::chrono::duration<double>(Clock::now() - start).count();
+  auto [run, staging] = stage_and_start(*saving_->background, std::move(work), saving_->room,
+                                        options_.async.staging_bytes, start);
   return {std::move(run), staging, report};
 }
 
