@@ -66,7 +66,7 @@ class Latest(CliTest):
         result = self.cairn("latest", "--json", root)
         self.assertNotIn(b"\x1b", result.stdout)
         self.assertEqual(json.loads(result.stdout)["path"], f"{root}/{name}")
-        shutil.rmtree(root / name / "model")
+        (root / name / "model/.metadata").unlink()
         result = self.cairn("latest", root)
         self.assertEqual((result.returncode, result.stdout), (1, b""))
         self.assertNotIn(b"\x1b", result.stderr)
