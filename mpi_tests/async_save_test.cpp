@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <fstream>
 #include <optional>
 #include <string_view>
 
@@ -15,6 +16,7 @@
 #include "cairn/checkpoint.hpp"
 #include "cairn/load.hpp"
 #include "cairn/training.hpp"
+#include "checkpoint/process_memory.hpp"
 #include "expect_whole.hpp"
 #include "failure_of.hpp"
 #include "iota_state.hpp"
@@ -41,8 +43,9 @@ std::optional<IotaState> filled(std::uint64_t seed) {
 }
 
 void overwrite(IotaState& state) {
-  for (std::size_t entry = 0; entry < 3; ++entry)
-    for (std::size_t box = 0; box < state.live.description().box_count(entry); ++box) {
+  const RankState& known = state.live.description();
+  for (std::size_t entry = 0; entry < known.size(); ++entry)
+    for (std::size_t box = 0; known.is_tensor(entry) && box < known.box_count(entry); ++box) {
       const TensorView& view = state.live.view(entry, box);
       std::fill_n(view.data, view.byte_count(), std::byte{0xee});
     }
@@ -97,6 +100,72 @@ TEST(AsyncSave, WritesWhatTheTensorsWere) {
       expect_whole(directory);
     }
   }
+}
+
+// --- states larger than the cap -------------------------------------------------------------------------
+
+constexpr std::uint64_t kCap = 2 * kMiB;
+
+/// Of each rank so many bytes: about a quarter are small tensors, the rest is one.
+std::optional<IotaState> sized(std::uint64_t bytes, std::uint64_t seed) {
+  const int ranks = world().size();
+  constexpr std::int64_t kSmall = 64 << 10;
+  const auto all = static_cast<std::int64_t>(bytes), small = all / 4 / kSmall;
+  std::optional<IotaState> state(std::in_place, world().rank());
+  const auto add = [&](const std::string& name, std::int64_t size) {
+    state->add(name, DType::uint8, TensorLayout::sharded({ranks * size}, 0, ranks), seed);
+  };
+  add("large", all - small * kSmall);
+  for (std::int64_t i = 0; i < small; ++i) add("small." + std::to_string(i), kSmall);
+  return state;
+}
+
+TEST(AsyncSaveOverTheCap, PassesThroughItsMemory) {
+  const SharedDirectory dir(nothing);
+  AsyncSaver saver(world(), posix_file_system(), {.staging_bytes = kCap});
+  int turn = 0;
+  for (const std::uint64_t bytes : {kCap, 2 * kCap, 5 * kCap + kCap * 5 / 16}) {  // 5.3 of it
+    const std::string directory = dir.path() + "/" + std::to_string(turn++);
+    auto state = sized(bytes, 7);
+    save(world(), posix_file_system(), state->live, directory + ".sync", unsynced());
+    auto pending = saver.save(state->live, directory, unsynced());
+    overwrite(*state);
+    state.reset();
+    EXPECT_EQ(pending.staging().over_cap, bytes > kCap);
+    EXPECT_EQ(pending.staging().staged_bytes, bytes);
+    EXPECT_EQ(pending.staging().drained_bytes, bytes - kCap);
+    pending.wait();
+    EXPECT_EQ(digests(directory, ".distcp"), digests(directory + ".sync", ".distcp"));
+    expect_whole(directory);
+  }
+}
+
+// Ranks differ: some have all in memory before anything is written, others wait for the disk.
+TEST(AsyncSaveOverTheCap, OfSomeRanksOnly) {
+  const SharedDirectory dir(nothing);
+  const bool is_small = world().rank() % 2 == 1;
+  AsyncSaver saver(world(), posix_file_system(), {.staging_bytes = is_small ? kCap : 4 * kCap});
+  auto state = sized(3 * kCap, 8);
+  save(world(), posix_file_system(), state->live, dir.path() + "/sync", unsynced());
+  auto pending = saver.save(state->live, dir.path() + "/c", unsynced());
+  overwrite(*state);
+  EXPECT_EQ(pending.staging().over_cap, is_small);
+  pending.wait();
+  EXPECT_EQ(digests(dir.path() + "/c", ".distcp"), digests(dir.path() + "/sync", ".distcp"));
+}
+
+TEST(AsyncSaveOverTheCap, TakesNoMoreMemoryThanTheCapAllows) {
+  constexpr std::uint64_t kBytes = 48 * kMiB, kLargeCap = 8 * kMiB, kBeside = 16 * kMiB;
+  const SharedDirectory dir(nothing);
+  auto state = sized(kBytes, 9);
+  AsyncSaver saver(world(), posix_file_system(), {.staging_bytes = kLargeCap});
+  for (int turn = 0; turn < 2; ++turn) {            // the second one takes none
+    std::ofstream("/proc/self/clear_refs") << "5";  // the peak is what is there
+    const std::uint64_t before = peak_rss_bytes();
+    saver.save(state->live, dir.path() + "/" + std::to_string(turn), unsynced()).wait();
+    EXPECT_LE(peak_rss_bytes(), before + kBeside + (turn == 0 ? kLargeCap : 0));
+  }
+  expect_whole(dir.path() + "/1");
 }
 
 // The program's own collectives are between the polls, and one rank polls seldom.
@@ -244,6 +313,39 @@ TEST(AsyncSaveFailures, OfSeveralRanksAreAllTold) {
   EXPECT_EQ(error->step(), "writing the shards");
   EXPECT_EQ(error->failures().size(), static_cast<std::size_t>(world().size()));
   EXPECT_EQ(digests(dir.path() + "/c"), "");
+}
+
+// In the middle of staging, a write here, and the making of the file: the others are at any point of it.
+TEST(AsyncSaveFailures, WhileTheStateIsStagedAreTheSameOnAllRanks) {
+  const SharedDirectory dir(nothing);
+  FaultyFileSystem files(posix_file_system());
+  AsyncSaver saver(world(), files, {.staging_bytes = kCap});
+  for (int rank = 0; rank < world().size(); ++rank) {
+    for (const Operation operation : {Operation::write, Operation::create, Operation::sync}) {
+      InjectedFault fault{.operation = operation, .path_contains = ".distcp", .error_number = ENOSPC};
+      if (operation == Operation::write) fault.first_call = 16;
+      if (world().rank() == rank) files.inject(fault);
+      const auto error = failure_on_all([&] {
+        auto state = sized(5 * kCap, 4);
+        auto pending = saver.save(state->live, dir.path() + "/c");
+        overwrite(*state);
+        state.reset();
+        EXPECT_TRUE(pending.staging().over_cap);
+        const bool is_cut_off = world().rank() == rank && operation != Operation::sync;
+        EXPECT_TRUE(!is_cut_off || pending.staging().staged_bytes < 5 * kCap);
+        pending.wait();
+      });
+      files.heal();
+      ASSERT_EQ(agree(world(), error ? 0 : 1), 0u);
+      EXPECT_EQ(error->step(), "writing the shards");
+      ASSERT_EQ(error->failures().size(), 1u) << error->what();
+      EXPECT_EQ(error->failures()[0].rank, rank);
+      EXPECT_EQ(digests(dir.path() + "/c"), "");
+    }
+  }
+  auto state = sized(5 * kCap, 4);
+  EXPECT_FALSE(failure_on_all([&] { saver.save(state->live, dir.path() + "/c").wait(); }));
+  expect_whole(dir.path() + "/c");
 }
 
 // --- iterations -----------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@
 namespace cairn {
 namespace {
 
-constexpr std::size_t kDeviceBytes = 24 << 20;
+constexpr std::size_t kDeviceBytes = 40 << 20;
 
 int ranks() { return world().size(); }
 void nothing(const TempDir&) {}
@@ -78,18 +78,23 @@ TEST(DeviceSave, WritesTheBytesOfTheSameStateInTheProcessorsMemory) {
 TEST(DeviceSave, InTheBackgroundWritesWhatTheDeviceHeldAtTheCall) {
   const SharedDirectory dir(nothing);
   PlayedDevices devices(kDeviceBytes);
+  const auto fill_large = [](DeviceState& state) {
+    fill(state);
+    state.add("large", DType::uint8, TensorLayout::sharded({ranks(), 3 << 20}, 0, ranks()), 6);
+  };
   DeviceState state(devices, world().rank());
-  fill(state);
+  fill_large(state);
   save(world(), posix_file_system(), state.on_processor(), dir.path() + "/processor", unsynced());
   for (const std::uint64_t cap : {std::uint64_t{1} << 20, std::uint64_t{4} << 30}) {
     AsyncSaveOptions staged;
     staged.staging_bytes = cap;
     AsyncSaver saver(world(), posix_file_system(), staged);
     DeviceState changing(devices, world().rank());
-    fill(changing);
+    fill_large(changing);
     const std::string folder = "device" + std::to_string(cap);
     AsyncSave pending = saver.save(changing.live, dir.path() + "/" + folder, unsynced());
     changing.clear();
+    EXPECT_EQ(pending.staging().over_cap, cap < (2 << 20));
     pending.wait();
     expect_same_files(dir, folder, "processor");
   }

@@ -148,14 +148,20 @@ std::string check_save(Job& job) {
 }
 
 std::string check_background_save(Job& job) {
-  DeviceState state(job.place, world().rank());
-  job.fill(state, true, 0);
-  AsyncSaver saver(world(), posix_file_system());
-  AsyncSave pending = saver.save(state.live, job.path("background"), unsynced());
-  state.clear();
-  pending.wait();
-  require_same_shards(job.path("background"), job.path("processor"));
-  return "the device was overwritten after the call";
+  for (const bool over_cap : {false, true}) {
+    DeviceState state(job.place, world().rank());
+    job.fill(state, true, 0);
+    AsyncSaveOptions options;
+    if (over_cap) options.staging_bytes = 2 << 20;
+    AsyncSaver saver(world(), posix_file_system(), options);
+    const std::string path = job.path(over_cap ? "drained" : "background");
+    AsyncSave pending = saver.save(state.live, path, unsynced());
+    state.clear();
+    require(pending.staging().over_cap == over_cap, "the cap is not what it should be");
+    pending.wait();
+    require_same_shards(path, job.path("processor"));
+  }
+  return "the device was overwritten after the call; with and without room for all copies";
 }
 
 LoadReport load_device(Job& job, DeviceLink* link) {

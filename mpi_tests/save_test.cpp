@@ -33,8 +33,10 @@ void fill(IotaState& state, Communicator& comm, std::uint64_t seed) {
   state.live.add_rank_object("loader", comm.rank());
 }
 
-// What is in a directory, by name; rank 0 looks, and all ranks learn it.
+// What is in a directory, by name; rank 0 looks when all ranks have left what they did before, and all learn
+// it.
 std::string content(const std::string& directory) {
+  barrier(world());
   Bytes text;
   if (world().rank() == 0 && std::filesystem::exists(directory)) {
     std::map<std::string, std::uintmax_t> names;

@@ -28,19 +28,19 @@ enum class WhileSaving : std::uint8_t {
 /// The same on all ranks, but for staging_bytes.
 struct AsyncSaveOptions {
   WhileSaving while_saving = WhileSaving::wait;
-  /// The most memory of this rank that copies of a state may take, in bytes. It is taken when it is needed
-  /// first, and kept. What has no room is written from the tensors before the call returns.
+  /// The most memory of this rank that copies of a state may take, in bytes; 2 MiB at least are taken.
+  /// Objects count, but are held whole. It is taken when it is needed first, and kept from save to save. Of a
+  /// state that is larger the call copies piece after piece, as those before are written and give way.
   std::uint64_t staging_bytes = 4ull << 30;
 };
 
 /// How the call went, on this rank.
 struct StagingReport {
-  std::uint64_t staged_bytes = 0;  ///< of tensors that were copied
-  std::uint64_t direct_bytes =
-      0;                  ///< that had no room under the cap, and were written before the call returned
-  bool over_cap = false;  ///< whether there were any
-  double direct_s = 0;    ///< how long the call waited for them to be written
-  double blocked_s = 0;   ///< the whole call
+  std::uint64_t staged_bytes = 0;   ///< of tensors that were copied, each piece rounded up to 64 bytes
+  bool over_cap = false;            ///< whether they had no room at once
+  std::uint64_t drained_bytes = 0;  ///< of them, those that took the place of others which had been written
+  double drained_s = 0;             ///< how long the call waited for that
+  double blocked_s = 0;             ///< the whole call
 };
 
 /// A save that may still be under way. Copies are the same one. It may be dropped, and outlive the saver: the
@@ -100,8 +100,9 @@ class AsyncSaver {
 
   /// Collective, as Saver::save(): arguments are compared, the plan is made or found, and the directory
   /// opened; what fails there is thrown by the call. Then what this rank will write is copied, and the call
-  /// returns: tensors may change, and `state` may go. What fails from then on, copying included, is the
-  /// handle's, on all ranks; a failed save leaves what a failed Saver::save() leaves.
+  /// returns: tensors may change, and `state` may go. A state larger than the cap is written meanwhile, and
+  /// the call returns when the last of it is copied. What fails from then on, copying included, is the
+  /// handle's, on all ranks, and ends the copying; a failed save leaves what a failed Saver::save() leaves.
   AsyncSave save(const LiveState& state, const std::string& directory, const SaveOptions& options = {});
 
   /// Local. For what all ranks agree on before a save: not while another thread calls save().

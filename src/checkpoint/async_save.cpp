@@ -22,20 +22,21 @@ class OneSave final : public BackgroundSave {
   OneSave(FileSystem& files, std::shared_ptr<SaveReport> report, Clock::time_point start)
       : BackgroundSave(files), report_(std::move(report)), start_(start) {}
 
-  Conclusion conclude(const std::vector<Bytes>& results) override {
+  std::optional<Error> conclude(const std::vector<Bytes>& results) override {
     const Results all = read_results(results);
     OpenedSave& save = parts().front().save;
-    Conclusion conclusion;
-    conclusion.after = publish_save(save, all.written.front());
     save.report.peak_rss_bytes = all.peak_rss_bytes;
-    save.report.seconds = seconds_since(start_);
-    conclusion.summary = encode_summary(save.report);
-    return conclusion;
+    return publish_save(save, all.written.front());
+  }
+  Bytes summary() override {
+    SaveReport& report = parts().front().save.report;
+    report.seconds = seconds_since(start_);
+    return encode_summary(report);
   }
   void keep(std::span<const std::byte> summary) override {
     keep_all();
     *report_ = parts().front().save.report;
-    decode_summary(summary, *report_);
+    if (!summary.empty()) decode_summary(summary, *report_);
   }
 
  private:
@@ -84,9 +85,8 @@ AsyncSave AsyncSaver::save(const LiveState& state, const std::string& directory,
   if (!admit(*comm_, saving_->background, options_.while_saving)) return {nullptr, {}, report};
   auto work = std::make_unique<OneSave>(files_, report, start);
   work->add(open_save(*comm_, files_, saving_->plans, state, directory, options), state);
-  StagingReport staging = work->stage(saving_->room, options_.staging_bytes);
-  auto run = saving_->background.start(std::move(work));
-  staging.blocked_s = seconds_since(start);
+  auto [run, staging] =
+      stage_and_start(saving_->background, std::move(work), saving_->room, options_.staging_bytes, start);
   return {std::move(run), staging, report};
 }
 

@@ -2,6 +2,8 @@
 #include "checkpoint/background_save.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <exception>
 
 #include "base/byte_reader.hpp"
 #include "base/byte_writer.hpp"
@@ -11,6 +13,11 @@
 #include "parallel/agree.hpp"
 
 namespace cairn {
+namespace {
+
+constexpr std::uint64_t kLeastStagingBytes = 2 * kShardBuffer;  // one block is filled while another drains
+
+}  // namespace
 
 void BackgroundSave::add(OpenedSave save, const LiveState& state) noexcept {
   Part& part = parts_.emplace_back(std::move(save), std::nullopt);
@@ -21,45 +28,65 @@ void BackgroundSave::add(OpenedSave save, const LiveState& state) noexcept {
   }
 }
 
-StagingReport BackgroundSave::stage(Pool<std::byte>& room, std::uint64_t cap) noexcept {
-  StagingReport report;
+std::shared_ptr<StagingBuffers> BackgroundSave::make_buffers(Pool<std::byte>& room,
+                                                             std::uint64_t cap) noexcept {
   try {
-    if (!failure_) stage_all(room, cap, report);
+    if (!failure_) plan_staging(room, cap);
   } catch (...) {
     failure_ = current_error();
   }
-  return report;
+  return buffers_;
 }
 
-void BackgroundSave::stage_all(Pool<std::byte>& room, std::uint64_t cap, StagingReport& report) {
-  std::uint64_t objects = 0, payloads = 0;
+void BackgroundSave::plan_staging(Pool<std::byte>& room, std::uint64_t cap) {
+  std::uint64_t objects = 0;
   for (const Part& part : parts_) {
     objects += part.shards->object_bytes();
-    payloads += part.shards->staging_bytes();
+    payload_bytes_ += part.shards->staging_bytes();
   }
-  const std::uint64_t most = cap - std::min(cap, objects);
+  const std::uint64_t most = std::max(kLeastStagingBytes, cap - std::min(cap, objects));
+  const std::uint64_t piece = std::clamp(std::bit_floor(most / 2), kShardBuffer, kShardPiece);
+  std::uint64_t blocks = 0;
+  for (Part& part : parts_) blocks = part.shards->plan_staging(piece, blocks);
   room.shrink(0);
-  room.extend(std::min(payloads, most));
-  for (auto part = parts_.rbegin(); part != parts_.rend(); ++part)
-    report.staged_bytes += part->shards->stage(room.all().subspan(report.staged_bytes));
-  report.direct_bytes = payloads - report.staged_bytes;
-  report.over_cap = report.direct_bytes > 0;
-  const auto start = Clock::now();
-  step_ = "writing the shards";
-  for (Part& part : parts_) part.shards->write_unstaged();
-  if (report.over_cap) report.direct_s = std::chrono::duration<double>(Clock::now() - start).count();
+  room.extend(std::min(payload_bytes_, most));
+  buffers_ = std::make_shared<StagingBuffers>(room.all());
+}
+
+void BackgroundSave::stage() noexcept {
+  try {
+    for (Part& part : parts_) part.shards->stage(*buffers_);
+  } catch (...) {
+    buffers_->stop(StagingBuffers::Side::fill, std::current_exception());
+  }
+  const auto buffers = buffers_;  // the work may end as soon as they know
+  buffers->finish_filling();
 }
 
 Bytes BackgroundSave::work() {
   if (failure_) throw *failure_;
+  buffers_->require_going();
   ByteWriter out;
+  step_ = "writing the shards";
+  try {
+    write_all(out);
+  } catch (...) {
+    buffers_->stop(StagingBuffers::Side::drain, std::current_exception());
+    buffers_->await_filling_finished();
+    if (buffers_->stopped() == StagingBuffers::Side::fill) step_ = "staging the tensors";
+    throw;
+  }
+  buffers_->await_filling_finished();
+  return out.take();
+}
+
+void BackgroundSave::write_all(ByteWriter& out) {
   for (Part& part : parts_) {
-    part.shards->write();
+    part.shards->write(buffers_.get());
     part.shards->outlive_signals();
     out.counted_text(as_text(encode(part.shards->written())));
   }
   out.write(peak_rss_bytes());
-  return out.take();
 }
 
 BackgroundSave::Results BackgroundSave::read_results(const std::vector<Bytes>& results) const {
@@ -87,6 +114,26 @@ void BackgroundSave::undo() noexcept {
 void BackgroundSave::leave() noexcept {
   for (Part& part : parts_)
     if (part.shards) part.shards->keep();
+}
+
+StartedSave stage_and_start(Background& background, std::unique_ptr<BackgroundSave> work,
+                            Pool<std::byte>& room, std::uint64_t cap,
+                            BackgroundSave::Clock::time_point start) {
+  BackgroundSave& save = *work;
+  const auto buffers = save.make_buffers(room, cap);
+  const bool over_cap = buffers != nullptr && !save.fits();
+  if (buffers && !over_cap) save.stage();
+  StartedSave started{background.start(std::move(work)), {}};
+  if (over_cap) save.stage();
+  StagingReport& report = started.staging;
+  if (buffers) {
+    report.staged_bytes = buffers->taken_bytes();
+    report.over_cap = over_cap;
+    report.drained_bytes = report.staged_bytes - std::min(report.staged_bytes, buffers->size());
+    report.drained_s = buffers->waited_s();
+  }
+  report.blocked_s = std::chrono::duration<double>(BackgroundSave::Clock::now() - start).count();
+  return started;
 }
 
 void require_equal_policies(Communicator& comm, WhileSaving policy) {

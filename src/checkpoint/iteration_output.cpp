@@ -13,10 +13,20 @@
 namespace cairn {
 namespace {
 
-// Returns the directory, which is there then.
-const std::string& made(FileSystem& files, const std::string& directory) {
+// What is saved through a link lies elsewhere, or changes what is there.
+void refuse_link(FileSystem& files, const std::string& path) {
+  const auto status = files.status(path, false);
+  if (status && status->type == FileType::symlink)
+    throw Error(ErrorKind::already_exists, path + ": is a link, and nothing is saved through it",
+                "remove it");
+}
+
+// Returns the path of the pointer, whose directory is there then.
+std::string pointer_in(FileSystem& files, const std::string& directory) {
   files.make_directories(directory);
-  return directory;
+  const std::string pointer = layout::joined(directory, layout::kPointer);
+  refuse_link(files, pointer);
+  return pointer;
 }
 
 }  // namespace
@@ -30,11 +40,11 @@ IterationOutput::IterationOutput(FileSystem& files, const std::string& directory
       path_(layout::joined(directory, iteration_name(iteration))),
       part_(part_path_for(path_)),
       sync_(sync),
-      pointer_(AtomicOutput::create(files, layout::joined(made(files, directory), layout::kPointer), 0, true,
-                                    true)) {
+      pointer_(AtomicOutput::create(files, pointer_in(files, directory), 0, true, true)) {
   look_at_present();
   if (replaces_) warnings.push_back(fmt::format("{}: is there, is not complete, and is replaced", path_));
   remove_leftovers(warnings);
+  refuse_link(files_, part_);
   files_.make_directories(part_);
 }
 
@@ -48,6 +58,7 @@ IterationOutput::~IterationOutput() {
 
 void IterationOutput::look_at_present() {
   if (!files_.status(path_, false)) return;
+  refuse_link(files_, path_);
   layout::TrainingTree tree(files_, directory_);
   const auto& all = tree.iterations();
   const auto at = std::ranges::find(all, place_of(path_).name, &layout::Iteration::name);
@@ -98,7 +109,7 @@ void IterationOutput::show() {
   try {
     if (sync_) files_.sync_directory(directory_);
     pointer_.show();
-  } catch (const Error&) {
+  } catch (...) {
     files_.rename_no_replace(path_, part_);
     throw;
   }

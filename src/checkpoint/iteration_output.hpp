@@ -21,7 +21,8 @@ class IterationOutput {
  public:
   /// Makes `directory` where it is missing, takes the lock, removes what killed saves and removals have left,
   /// and makes the hidden directory part(). Throws already_exists when the iteration is there and complete,
-  /// when something else has its name, or when another job saves into the tree; io when it cannot be told.
+  /// when something else has its name, when it, its hidden directory or the pointer is a link, or when
+  /// another job saves into the tree; io when it cannot be told.
   IterationOutput(FileSystem& files, const std::string& directory, std::int64_t iteration, bool sync,
                   std::vector<std::string>& warnings);
   IterationOutput(const IterationOutput&) = delete;

@@ -41,32 +41,22 @@ std::uint64_t OwnShards::staging_bytes() const {
   return bytes;
 }
 
-std::uint64_t OwnShards::stage(std::span<std::byte> room) {
-  std::uint64_t used = 0;
-  for (auto shard = shards_.rbegin(); shard != shards_.rend(); ++shard)
-    used += shard->job.stage(room.subspan(used), threads_);
-  return used;
+std::uint64_t OwnShards::plan_staging(std::uint64_t piece_bytes, std::uint64_t first_block) {
+  for (Shard& shard : shards_) first_block = shard.job.plan_staging(piece_bytes, first_block);
+  return first_block;
 }
 
-void OwnShards::write_unstaged() {
+void OwnShards::stage(StagingBuffers& buffers) {
+  for (Shard& shard : shards_) shard.job.stage(buffers, threads_);
+}
+
+void OwnShards::write(StagingBuffers* staged) {
   for (Shard& shard : shards_) {
-    if (shard.job.is_staged()) continue;
-    make(shard);
-    shard.job.write_unstaged(shard.file->file(), threads_);
+    NewFile& file = made_.emplace_back(NewFile::create_late(files_, shard.path, visibility_timeout_s_));
+    shard.job.write(file.file(), threads_, staged);
+    if (sync_) file.file().sync();
+    file.close();
   }
-}
-
-void OwnShards::write() {
-  for (Shard& shard : shards_) {
-    if (shard.file == nullptr) make(shard);
-    shard.job.write_rest(shard.file->file(), threads_);
-    if (sync_) shard.file->file().sync();
-    shard.file->close();
-  }
-}
-
-void OwnShards::make(Shard& shard) {
-  shard.file = &made_.emplace_back(NewFile::create_late(files_, shard.path, visibility_timeout_s_));
 }
 
 std::vector<WrittenItem> OwnShards::written() const {

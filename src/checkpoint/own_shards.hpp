@@ -27,13 +27,12 @@ class OwnShards {
 
   std::uint64_t object_bytes() const;
   std::uint64_t staging_bytes() const;
-  /// As ShardJob::stage(), the last files first: once.
-  std::uint64_t stage(std::span<std::byte> room);
-  /// Makes those files that tensors still have to be read for, and writes what they are read for. From here
-  /// on only what is staged is needed.
-  void write_unstaged();
-  /// Writes all the rest; files are durable with SaveOptions::sync, and closed.
-  void write();
+  /// As of a ShardJob, for all files: the blocks of one come after those of the one before.
+  std::uint64_t plan_staging(std::uint64_t piece_bytes, std::uint64_t first_block);
+  void stage(StagingBuffers& buffers);
+  /// Makes the files and writes all; they are durable with SaveOptions::sync, and closed. As
+  /// ShardJob::write().
+  void write(StagingBuffers* staged = nullptr);
 
   /// Of the items of the plan, in order, when all is written.
   std::vector<WrittenItem> written() const;
@@ -45,9 +44,7 @@ class OwnShards {
   struct Shard {
     std::string path;
     ShardJob job;
-    NewFile* file = nullptr;
   };
-  void make(Shard& shard);
 
   FileSystem& files_;
   double visibility_timeout_s_;

@@ -42,7 +42,12 @@ void publish(Communicator& comm, OpenedSave& save, OwnShards& shards, Clock::tim
       save.report.peak_rss_bytes =
           std::max(save.report.peak_rss_bytes, ByteReader(one, "peak").read<std::uint64_t>());
     save.report.seconds = std::chrono::duration<double>(Clock::now() - start).count();
-    return encode_summary(save.report);
+    try {
+      return encode_summary(save.report);
+    } catch (...) {
+      if (!after) after = current_error();
+      return Bytes{};
+    }
   });
   shards.keep();
   on_all_ranks("publishing", comm, [&] {

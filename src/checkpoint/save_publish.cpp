@@ -10,6 +10,7 @@
 #include "checkpoint/save_parts.hpp"
 #include "formats/dcp/manifest.hpp"
 #include "formats/dcp/metadata_encoder.hpp"
+#include "parallel/agree.hpp"
 
 namespace cairn {
 namespace {
@@ -122,9 +123,9 @@ std::optional<Error> publish_save(OpenedSave& save, const std::vector<Bytes>& wr
   for (const Bytes& bytes : written_by_rank) written.push_back(decode_written(bytes));
   try {
     publish(save, written);
-  } catch (const Error& error) {
+  } catch (...) {
     if (!save.output->is_published()) throw;
-    return error;
+    return current_error();
   }
   return std::nullopt;
 }

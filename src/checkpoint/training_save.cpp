@@ -135,25 +135,27 @@ class IterationSave final : public BackgroundSave {
   const OpenIteration& open(OpenIteration open) { return open_ = std::move(open); }
 
   std::string_view concluding() const override { return "publishing the iteration"; }
-  Conclusion conclude(const std::vector<Bytes>& results) override {
+  std::optional<Error> conclude(const std::vector<Bytes>& results) override {
     publish_components(read_results(results));
-    Conclusion conclusion;
     try {
       open_.output->publish(open_.report.warnings);
-    } catch (const Error& error) {
+    } catch (...) {
       if (!open_.output->is_published()) throw;
-      conclusion.after = error;
+      return current_error();
     }
-    if (!conclusion.after) remove_old_quietly();
+    remove_old_quietly();
+    return std::nullopt;
+  }
+  Bytes summary() override {
     open_.report.seconds = std::chrono::duration<double>(Clock::now() - start_).count();
-    ByteWriter summary;
-    for (Part& part : parts()) summary.counted_text(as_text(encode_summary(part.save.report)));
-    summary.append(encode_summary(open_.report));
-    conclusion.summary = summary.take();
-    return conclusion;
+    ByteWriter out;
+    for (Part& part : parts()) out.counted_text(as_text(encode_summary(part.save.report)));
+    out.append(encode_summary(open_.report));
+    return out.take();
   }
   void keep(std::span<const std::byte> summary) override {
     keep_all();
+    if (summary.empty()) return;
     ByteReader in(summary, "summary of the components");
     for (std::size_t i = 0; i < names_.size(); ++i) {
       SaveReport& saved = parts()[i].save.report;
@@ -230,9 +232,8 @@ AsyncIteration TrainingCheckpoints::start_save(std::int64_t iteration,
     work->add(open_save(*comm_, files_, saving_->plans[name], state, layout::joined(open.part, name),
                         options_of(options_, open, name)),
               state);
-  StagingReport staging = work->stage(saving_->room, options_.async.staging_bytes);
-  auto run = saving_->background->start(std::move(work));
-  staging.blocked_s = std::chrono::duration<double>(Clock::now() - start).count();
+  auto [run, staging] = stage_and_start(*saving_->background, std::move(work), saving_->room,
+                                        options_.async.staging_bytes, start);
   return {std::move(run), staging, report};
 }
 

@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
+#include <mutex>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "base/crc32.hpp"
@@ -15,20 +18,7 @@ namespace cairn {
 namespace {
 
 constexpr std::uint64_t kCall = 256 << 10;  // bytes of one write: what the second cache holds beside others
-constexpr std::uint64_t kPiece = 8 << 20;   // of a large payload, for one thread
 constexpr std::uint64_t kStagingAlignment = 64;
-
-/// Calls what `work()` makes on each of so many threads with the numbers in [first, last), each once.
-template <class Work>
-void on_threads(std::size_t first, std::size_t last, int threads, const Work& work) {
-  std::atomic<std::size_t> next{first};
-  const auto take = [&](const std::atomic<bool>& stop) {
-    auto worker = work();
-    for (std::size_t i = next.fetch_add(1); i < last && !stop; i = next.fetch_add(1)) worker(i);
-  };
-  const auto useful = std::min<std::size_t>(last - first, static_cast<std::size_t>(threads));
-  if (useful > 0) run_workers(static_cast<int>(useful), take);
-}
 
 }  // namespace
 
@@ -37,8 +27,6 @@ struct ShardJob::LargeItem {
   std::size_t item;
   std::vector<std::uint32_t> piece_crcs;
   std::atomic<std::size_t> pieces_left;
-  std::uint64_t staged_from;          // of the payload; its end: nothing is staged
-  const std::byte* staged = nullptr;  // what begins there
 };
 
 /// Items [first, first + count) through the buffer; or a piece of a large one.
@@ -51,17 +39,30 @@ struct ShardJob::Task {
 /// What one thread writes.
 class ShardThread {
  public:
-  ShardThread(ShardJob& job, File& file) : job_(job), file_(file), buffer_(kShardBuffer) {}
+  ShardThread(ShardJob& job, File& file, StagingBuffers* buffers)
+      : job_(job), file_(file), buffers_(buffers), buffer_(kShardBuffer) {}
 
   void operator()(std::size_t task) {
-    const ShardJob::Task& here = job_.tasks_[task];
-    if (here.large != nullptr)
-      write_piece(*here.large, here.piece);
-    else
-      write_group(here);
+    if (buffers_ == nullptr) return write(job_.tasks_[task]);
+    try {
+      const std::uint64_t block = job_.first_block_ + task;
+      staged_ = buffers_->await(block);
+      write(job_.tasks_[task]);
+      buffers_->set_drained(block);
+    } catch (...) {
+      buffers_->stop(StagingBuffers::Side::drain, std::current_exception());
+      throw;
+    }
   }
 
  private:
+  void write(const ShardJob::Task& task) {
+    if (task.large != nullptr)
+      write_piece(*task.large, task.piece);
+    else
+      write_group(task);
+  }
+
   void write_group(const ShardJob::Task& task) {
     const auto& items = job_.items_;
     auto& written = job_.written_;
@@ -95,8 +96,9 @@ class ShardThread {
   void write_piece(ShardJob::LargeItem& large, std::size_t piece) {
     const TensorView& view = job_.items_[large.item].view;
     const dcp::TensorItem& frame = known_.of(view.dtype, view.sizes);
-    const std::uint64_t begin = piece * kPiece, end = std::min(frame.payload_bytes(), begin + kPiece);
-    const bool is_plain = begin >= large.staged_from || is_in_a_row(view);
+    const std::uint64_t begin = piece * job_.piece_bytes_;
+    const std::uint64_t end = std::min(frame.payload_bytes(), begin + job_.piece_bytes_);
+    const bool is_plain = is_staged() || is_in_a_row(view);
     const std::uint64_t payload_at = job_.written_[large.item].byte_offset + frame.payload_offset();
     std::uint64_t at = begin;
     std::uint32_t crc = 0;
@@ -117,12 +119,13 @@ class ShardThread {
     if (large.pieces_left.fetch_sub(1) == 1) write_end(large, frame, payload_at);
   }
 
+  bool is_staged() const { return buffers_ != nullptr; }
   static bool is_in_a_row(const TensorView& view) { return view.device == nullptr && view.is_contiguous(); }
 
   // What the next call writes leaves its device while this one is written.
   void look_ahead(const ShardJob::LargeItem& large, std::uint64_t at, std::uint64_t bytes) {
     const TensorView& view = job_.items_[large.item].view;
-    if (at >= large.staged_from || view.device == nullptr || !view.is_contiguous()) return;
+    if (is_staged() || view.device == nullptr || !view.is_contiguous()) return;
     ahead_ = view.device->start_copy_out(view.data + at, bytes);
   }
 
@@ -133,7 +136,7 @@ class ShardThread {
       std::exchange(ahead_, nullptr)->finish(buffer);
       return buffer;
     }
-    if (at >= large.staged_from) return {large.staged + (at - large.staged_from), buffer.size()};
+    if (is_staged()) return staged_.subspan(at % job_.piece_bytes_, buffer.size());
     const TensorView& view = job_.items_[large.item].view;
     if (is_in_a_row(view)) return {view.data + at, buffer.size()};
     copy_elements(view, static_cast<std::int64_t>(at / element_size(view.dtype)), buffer);
@@ -158,7 +161,7 @@ class ShardThread {
   void write_end(ShardJob::LargeItem& large, const dcp::TensorItem& frame, std::uint64_t payload_at) {
     std::uint32_t crc = 0;
     for (std::size_t i = 0; i < large.piece_crcs.size(); ++i) {
-      const std::uint64_t bytes = std::min(kPiece, frame.payload_bytes() - i * kPiece);
+      const std::uint64_t bytes = std::min(job_.piece_bytes_, frame.payload_bytes() - i * job_.piece_bytes_);
       crc = crc32_combine(crc, large.piece_crcs[i], bytes);
     }
     std::vector<std::byte> tail(frame.tail_bytes());
@@ -170,15 +173,17 @@ class ShardThread {
 
   ShardJob& job_;
   File& file_;
+  StagingBuffers* buffers_;
+  std::span<const std::byte> staged_;  // of the task
   std::vector<std::byte> buffer_;
   std::unique_ptr<PendingCopy> ahead_;  // of the next call
   dcp::TensorItems known_;
 };
 
-ShardJob::ShardJob(std::vector<ShardItem> items) : items_(std::move(items)), written_(items_.size()) {
+ShardJob::ShardJob(std::vector<ShardItem> items)
+    : items_(std::move(items)), written_(items_.size()), piece_bytes_(kShardPiece) {
   place_items();
   make_tasks();
-  first_staged_ = tasks_.size();
 }
 
 ShardJob::ShardJob(ShardJob&& other) noexcept = default;
@@ -201,6 +206,8 @@ void ShardJob::place_items() {
 }
 
 void ShardJob::make_tasks() {
+  tasks_.clear();
+  large_.clear();
   std::uint64_t group_bytes = kShardBuffer;
   for (std::size_t i = 0; i < items_.size(); ++i) {
     if (written_[i].byte_length > kShardBuffer && !items_[i].object) {
@@ -219,8 +226,8 @@ void ShardJob::make_tasks() {
 
 void ShardJob::add_large(std::size_t item) {
   const std::uint64_t bytes = items_[item].view.byte_count();
-  const std::size_t pieces = (bytes + kPiece - 1) / kPiece;
-  large_.push_back(std::make_unique<LargeItem>(item, std::vector<std::uint32_t>(pieces), pieces, bytes));
+  const std::size_t pieces = (bytes + piece_bytes_ - 1) / piece_bytes_;
+  large_.push_back(std::make_unique<LargeItem>(item, std::vector<std::uint32_t>(pieces), pieces));
   for (std::size_t piece = 0; piece < pieces; ++piece)
     tasks_.push_back({item, 0, large_.back().get(), piece});
 }
@@ -240,40 +247,49 @@ std::uint64_t ShardJob::staging_bytes() const {
 std::uint64_t ShardJob::room_of(const Task& task) const {
   std::uint64_t bytes = 0;
   if (task.large != nullptr)
-    bytes = std::min(kPiece, items_[task.first].view.byte_count() - task.piece * kPiece);
+    bytes = std::min(piece_bytes_, items_[task.first].view.byte_count() - task.piece * piece_bytes_);
   for (std::size_t i = task.first; i < task.first + task.count; ++i)
     if (!items_[i].object) bytes += items_[i].view.byte_count();
   return (bytes + kStagingAlignment - 1) / kStagingAlignment * kStagingAlignment;
 }
 
-std::uint64_t ShardJob::stage(std::span<std::byte> room, int threads) {
-  std::uint64_t used = 0;
-  while (first_staged_ > 0) {
-    const std::uint64_t bytes = room_of(tasks_[first_staged_ - 1]);
-    if (bytes > room.size() - used) break;
-    used += bytes;
-    --first_staged_;
+std::uint64_t ShardJob::plan_staging(std::uint64_t piece_bytes, std::uint64_t first_block) {
+  if (piece_bytes != piece_bytes_) {
+    piece_bytes_ = piece_bytes;
+    make_tasks();
   }
-  std::vector<std::byte*> places;
-  std::byte* at = room.data();
-  for (std::size_t i = first_staged_; i < tasks_.size(); ++i) {
-    const Task& task = tasks_[i];
-    places.push_back(at);
-    if (task.large != nullptr && task.large->staged == nullptr) {  // its pieces follow each other
-      task.large->staged = at;
-      task.large->staged_from = task.piece * kPiece;
+  first_block_ = first_block;
+  return first_block + tasks_.size();
+}
+
+void ShardJob::stage(StagingBuffers& buffers, int threads) {
+  std::mutex order;
+  std::size_t next = 0;
+  const auto take = [&]() -> std::optional<StagingBuffers::Block> {
+    const std::lock_guard lock(order);  // whoever waits for room is the next
+    if (next == tasks_.size()) return std::nullopt;
+    return buffers.take(room_of(tasks_[next++]));
+  };
+  const auto useful = std::min<std::size_t>(tasks_.size(), static_cast<std::size_t>(threads));
+  if (useful == 0) return;
+  run_workers(static_cast<int>(useful), [&](const std::atomic<bool>&) {
+    try {
+      while (const auto block = take()) {
+        stage_task(tasks_[block->number - first_block_], block->bytes.data());
+        buffers.set_filled(block->number);
+      }
+    } catch (...) {
+      buffers.stop(StagingBuffers::Side::fill, std::current_exception());
+      throw;
     }
-    at += room_of(task);
-  }
-  on_threads(first_staged_, tasks_.size(), threads,
-             [&] { return [&](std::size_t i) { stage_task(tasks_[i], places[i - first_staged_]); }; });
-  return used;
+  });
 }
 
 void ShardJob::stage_task(const Task& task, std::byte* room) {
   if (task.large != nullptr) {
     const TensorView& view = items_[task.first].view;
-    const std::uint64_t begin = task.piece * kPiece, bytes = std::min(kPiece, view.byte_count() - begin);
+    const std::uint64_t begin = task.piece * piece_bytes_;
+    const std::uint64_t bytes = std::min(piece_bytes_, view.byte_count() - begin);
     return copy_elements(view, static_cast<std::int64_t>(begin / element_size(view.dtype)), {room, bytes},
                          CopyUse::later);
   }
@@ -289,14 +305,15 @@ void ShardJob::stage_task(const Task& task, std::byte* room) {
 
 // --- writing ---------------------------------------------------------------------------------------------
 
-void ShardJob::write_unstaged(File& file, int threads) { write_tasks(file, 0, first_staged_, threads); }
-
-void ShardJob::write_rest(File& file, int threads) { write_tasks(file, next_, tasks_.size(), threads); }
-
-void ShardJob::write_tasks(File& file, std::size_t first, std::size_t last, int threads) {
-  if (first == 0) file.allocate(file_bytes());
-  next_ = last;
-  on_threads(first, last, threads, [&] { return ShardThread(*this, file); });
+void ShardJob::write(File& file, int threads, StagingBuffers* staged) {
+  file.allocate(file_bytes());
+  std::atomic<std::size_t> next = 0;
+  const auto useful = std::min<std::size_t>(tasks_.size(), static_cast<std::size_t>(threads));
+  if (useful == 0) return;
+  run_workers(static_cast<int>(useful), [&](const std::atomic<bool>& stop) {
+    ShardThread thread(*this, file, staged);
+    for (std::size_t i = next.fetch_add(1); i < tasks_.size() && !stop; i = next.fetch_add(1)) thread(i);
+  });
 }
 
 }  // namespace cairn

@@ -11,6 +11,7 @@
 
 #include "cairn/storage.hpp"
 #include "cairn/tensor.hpp"
+#include "engine/staging_buffers.hpp"
 
 namespace cairn {
 
@@ -31,7 +32,7 @@ struct WrittenItem {
 /// taken; what is small, strided or on a device passes through a buffer of kShardBuffer bytes of each thread.
 /// Of a large tensor on a device the next bytes are on their way (DeviceMemory::start_copy_out) while those
 /// before are written.
-/// The bytes depend neither on the number of threads nor on what is staged.
+/// The bytes depend neither on the number of threads nor on whether they are staged.
 class ShardJob {
  public:
   explicit ShardJob(std::vector<ShardItem> items);
@@ -42,17 +43,18 @@ class ShardJob {
   std::uint64_t object_bytes() const;   ///< that it holds
   std::uint64_t staging_bytes() const;  ///< room that all payloads of tensors need
 
-  /// Copies payloads into `room`, as many as fit, the last ones: a large one in part, too. What is copied is
-  /// written from there, and its views are looked at no more. Returns the bytes of room used. Once, before
-  /// anything is written.
-  std::uint64_t stage(std::span<std::byte> room, int threads);
-  /// Whether every payload is.
-  bool is_staged() const { return first_staged_ == 0; }
+  /// All payloads will be staged, in blocks of `piece_bytes` at most: a power of two from kShardBuffer on.
+  /// The first one will have the number `first_block`; returns that after the last one. Once, before the
+  /// rest.
+  std::uint64_t plan_staging(std::uint64_t piece_bytes, std::uint64_t first_block);
+  /// Copies payloads through `buffers`, in order, and fills the blocks. When it returns, tensors are looked
+  /// at no more: all is copied, or the buffers have stopped. Throws what a copy throws.
+  void stage(StagingBuffers& buffers, int threads);
 
-  /// Into `file`, which is empty before the first of the two; it is given its size then. What is not staged,
-  /// and all the rest. After a failure nothing can be written any more.
-  void write_unstaged(File& file, int threads);
-  void write_rest(File& file, int threads);
+  /// Into `file`, which is empty; it is given its size. What is staged comes from `staged`, null: the tensors
+  /// are looked at. Waits for blocks and drains them; what fails stops the buffers. After a failure nothing
+  /// can be written any more.
+  void write(File& file, int threads, StagingBuffers* staged = nullptr);
   /// Of the items, in order, when all is written.
   const std::vector<WrittenItem>& written() const { return written_; }
 
@@ -65,16 +67,17 @@ class ShardJob {
   void add_large(std::size_t item);
   std::uint64_t room_of(const Task& task) const;
   void stage_task(const Task& task, std::byte* room);
-  void write_tasks(File& file, std::size_t first, std::size_t last, int threads);
 
   std::vector<ShardItem> items_;
   std::vector<WrittenItem> written_;
   std::vector<std::unique_ptr<LargeItem>> large_;
   std::vector<Task> tasks_;
-  std::size_t first_staged_ = 0, next_ = 0;  // of the tasks
+  std::uint64_t piece_bytes_;      // of large payloads, at most
+  std::uint64_t first_block_ = 0;  // task i's block is number first_block_ + i
   friend class ShardThread;
 };
 
 inline constexpr std::uint64_t kShardBuffer = 1 << 20;
+inline constexpr std::uint64_t kShardPiece = 8 << 20;  ///< of a large payload, for one thread
 
 }  // namespace cairn

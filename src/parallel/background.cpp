@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <new>
 #include <system_error>
 #include <utility>
 
@@ -153,18 +154,38 @@ Bytes BackgroundRun::judge(const std::vector<Bytes>& reports) {
   std::vector<Bytes> results;
   Verdict verdict = read_reports(reports, results);
   if (!verdict.failures.empty()) return verdict.encode();
-  std::optional<Error> error;
+  // what rank 0 says when there is no memory to say more
+  const Error lacking(ErrorKind::io, "out of memory");
+  Bytes at_least = standing(lacking, {});
+  std::optional<Error> after;
   try {
-    auto conclusion = work_->conclude(results);
-    verdict.stands = may_stand_ = true;
-    verdict.summary = std::move(conclusion.summary);
-    error = std::move(conclusion.after);
+    after = work_->conclude(results);
+    may_stand_ = true;
   } catch (...) {
-    error = current_error();
-  }
-  if (error) {
     verdict.step = work_->concluding();
-    verdict.failures = encode({kRoot, *error});
+    verdict.failures = encode({kRoot, current_error()});
+    return verdict.encode();
+  }
+  try {
+    Bytes summary;
+    try {
+      summary = work_->summary();
+    } catch (...) {
+      if (!after) after = current_error();
+    }
+    return standing(after, std::move(summary));
+  } catch (const std::bad_alloc&) {
+    return at_least;
+  }
+}
+
+Bytes BackgroundRun::standing(const std::optional<Error>& after, Bytes summary) const {
+  Verdict verdict;
+  verdict.stands = true;
+  verdict.summary = std::move(summary);
+  if (after) {
+    verdict.step = work_->concluding();
+    verdict.failures = encode({kRoot, *after});
   }
   return verdict.encode();
 }

@@ -21,20 +21,18 @@ namespace cairn {
 /// All of it, destruction too, is called on the background thread, one after the other.
 class BackgroundWork {
  public:
-  struct Conclusion {
-    Bytes summary;
-    std::optional<Error> after;  ///< the conclusion stands, and something failed nevertheless
-  };
-
   virtual ~BackgroundWork() = default;
   /// On every rank. The result goes to rank 0. May throw.
   virtual Bytes work() = 0;
   /// What work() was at, for messages.
   virtual std::string_view step() const = 0;
-  /// On rank 0, when all ranks have worked: their results. What it throws undoes everything.
-  virtual Conclusion conclude(const std::vector<Bytes>& results) = 0;
+  /// On rank 0, when all ranks have worked: their results. What it throws undoes everything; what it returns
+  /// failed although the conclusion stands.
+  virtual std::optional<Error> conclude(const std::vector<Bytes>& results) = 0;
+  /// On rank 0, after that. What it throws is a failure, and undoes nothing.
+  virtual Bytes summary() = 0;
   virtual std::string_view concluding() const = 0;  ///< its name, for messages
-  /// On every rank: it stands, and this is its summary.
+  /// On every rank: it stands, and this is its summary; empty where there is none.
   virtual void keep(std::span<const std::byte> summary) = 0;
   /// On every rank: some rank has failed. Rank 0's is destroyed when this has returned on all.
   virtual void undo() noexcept = 0;
@@ -64,6 +62,7 @@ class BackgroundRun {
  private:
   void finish(const Bytes& report);
   Bytes judge(const std::vector<Bytes>& reports);
+  Bytes standing(const std::optional<Error>& after, Bytes summary) const;
   std::vector<Bytes> gather(const Bytes& mine);
   Bytes spread(Bytes verdict);
   void carry(Transfer& transfer);

@@ -257,6 +257,64 @@ TEST_F(TrainingJob, ACompleteIterationIsNotReplacedAndAHalfOneIs) {
   EXPECT_EQ(names(), names_of({10, 20}, {"latest_checkpoint.txt"}));
 }
 
+// Whoever can plant one in the tree has no say in what the job writes elsewhere.
+TEST_F(TrainingJob, NothingIsSavedThroughALink) {
+  save(10);
+  const TempDir elsewhere;
+  elsewhere.write("half/model/__0_0.distcp", "");
+  elsewhere.write("text", "kept");
+  const std::string hidden = dir_ / ("." + iteration_folder(20) + ".cairn-part");
+  const std::string pointer = dir_ / "latest_checkpoint.txt";
+  struct Case {
+    std::string link, target;
+  };
+  for (const auto& [link, target] :
+       {Case{at(20), elsewhere / "half"}, Case{at(20), elsewhere / "nowhere"},
+        Case{hidden, elsewhere / "half"}, Case{hidden, elsewhere / "nowhere"},
+        Case{pointer, elsewhere / "text"}, Case{pointer, elsewhere / "nowhere"}}) {
+    std::filesystem::remove(pointer);
+    std::filesystem::create_symlink(target, link);
+    for (const bool in_background : {false, true}) {
+      const Job job(20);
+      const Error error = failure_of([&] {
+        TrainingCheckpoints checkpoints(*solo_, posix_file_system(), dir_.path());
+        if (in_background)
+          checkpoints.start_save(20, job.saved());
+        else
+          checkpoints.save(20, job.saved());
+      });
+      EXPECT_EQ(error.kind(), ErrorKind::already_exists);
+      EXPECT_TRUE(contains(error, link + ": is a link")) << error.what();
+    }
+    EXPECT_EQ(std::filesystem::read_symlink(link), target);
+    EXPECT_EQ(elsewhere.read("text"), "kept");
+    EXPECT_FALSE(std::filesystem::exists(elsewhere / "nowhere"));
+    EXPECT_EQ(std::distance(std::filesystem::recursive_directory_iterator(elsewhere.path()), {}), 4);
+    std::filesystem::remove(link);
+  }
+  save(20);
+  expect_resumed(20);
+}
+
+TEST_F(TrainingJob, AComponentThatIsALinkIsReadAndNeverWrittenThrough) {
+  save(10);
+  const TempDir elsewhere;
+  std::filesystem::rename(at(10) + "/model", elsewhere / "model");
+  std::filesystem::create_directory_symlink(elsewhere / "model", at(10) + "/model");
+  expect_resumed(10);
+  save(20);
+  std::filesystem::remove(at(20) + "/optim/.metadata");
+  std::filesystem::rename(at(20) + "/model", elsewhere / "half");
+  std::filesystem::create_directory_symlink(elsewhere / "half", at(20) + "/model");
+  write_pointer(dir_, iteration_folder(10));
+  const Job job(30);
+  TrainingCheckpoints checkpoints(*solo_, posix_file_system(), dir_.path());
+  EXPECT_EQ(checkpoints.save(20, job.saved()).warnings.size(),
+            1u);  // replaced, the link and not what it leads to
+  EXPECT_FALSE(std::filesystem::is_symlink(at(20) + "/model"));
+  EXPECT_TRUE(std::filesystem::exists(elsewhere / "half/.metadata"));
+}
+
 TEST_F(TrainingJob, OneJobAtATimeSavesIntoATree) {
   save(10);
   const auto lock = AtomicOutput::create(posix_file_system(), dir_ / "latest_checkpoint.txt", 0, true);

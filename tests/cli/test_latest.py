@@ -54,6 +54,23 @@ class Latest(CliTest):
         (self.root / "latest_checkpoint.txt").unlink()
         self.assertIn("no pointer", self.assert_latest(30))
 
+    def test_the_path_is_data_and_what_is_said_is_not(self):
+        root = self.folder / "other"
+        name = "best\t\x1b[31m\n1"
+        tiny_tree.tree(root, (10,))
+        (root / tiny_tree.name(10)).rename(root / name)
+        (root / "latest_checkpoint.txt").write_text(name)
+        result = self.cairn("latest", root)
+        self.assert_success(result, notes=True)
+        self.assertEqual(result.stdout, f"{root}/{name}\n".encode())
+        result = self.cairn("latest", "--json", root)
+        self.assertNotIn(b"\x1b", result.stdout)
+        self.assertEqual(json.loads(result.stdout)["path"], f"{root}/{name}")
+        (root / name / "model/.metadata").unlink()
+        result = self.cairn("latest", root)
+        self.assertEqual((result.returncode, result.stdout), (1, b""))
+        self.assertNotIn(b"\x1b", result.stderr)
+
     def test_verify_compares_crcs(self):
         tiny_tree.flip_last_byte_of_payload(self.at(30) / "trainer/__1_0.distcp")
         self.assertEqual(self.assert_latest(30), "")

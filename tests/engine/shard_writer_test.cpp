@@ -6,10 +6,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <bit>
 #include <cstring>
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <optional>
+#include <thread>
 
 #include "base/byte_writer.hpp"
 #include "base/fail.hpp"
@@ -76,13 +80,32 @@ struct Twins {
   std::vector<ShardItem> on_processor, on_device;
 };
 
+// `staged`: bytes of room, 0: the tensors are looked at by those that write.
 Bytes written(std::vector<ShardItem> items, int threads, std::uint64_t staged = 0) {
   ShardJob job(std::move(items));
   MemoryFile file;
+  if (staged == 0) {
+    job.write(file, threads);
+    return file.bytes();
+  }
   Bytes room(staged);
-  if (staged > 0) job.stage(room, threads);
-  job.write_unstaged(file, threads);
-  job.write_rest(file, threads);
+  StagingBuffers buffers(room);
+  job.plan_staging(std::min(kShardPiece, std::bit_floor(staged / 2)), 0);
+  std::thread filling([&] {
+    try {
+      job.stage(buffers, threads);
+    } catch (const Error&) {  // those that write throw it too
+    }
+  });
+  std::optional<Error> error;
+  try {
+    job.write(file, threads, &buffers);
+  } catch (const Error& thrown) {
+    error = thrown;
+  }
+  filling.join();
+  if (error) throw Error(*error);
+  EXPECT_EQ(buffers.taken_bytes(), job.staging_bytes());
   return file.bytes();
 }
 
@@ -91,8 +114,10 @@ TEST(ShardJob, OfADeviceIsThatOfTheProcessorsMemory) {
   const Bytes wanted = written(twins.on_processor, 1);
   EXPECT_GT(wanted.size(), 20 * kMiB);
   for (const int threads : {1, 3}) {
-    for (const std::uint64_t staged : {std::uint64_t{0}, 9 * kMiB, 32 * kMiB})
+    for (const std::uint64_t staged : {std::uint64_t{0}, 2 * kMiB, 9 * kMiB, 32 * kMiB}) {
       EXPECT_TRUE(written(twins.on_device, threads, staged) == wanted) << threads << " " << staged;
+      EXPECT_TRUE(written(twins.on_processor, threads, staged) == wanted) << threads << " " << staged;
+    }
   }
   EXPECT_EQ(twins.cuda.pending_operations(), 0);
 }
@@ -110,7 +135,7 @@ TEST(ShardJob, CopiesTheNextBytesOffTheDeviceWhileItWrites) {
     overlapped += bytes > kLargeWrite && pending == 1;
   });
   ShardJob job(twins.on_device);
-  job.write_unstaged(file, 1);
+  job.write(file, 1);
   EXPECT_GT(large_writes, 70);
   // but for the last write of a piece, and the first one of a tensor, which the head goes with
   EXPECT_GE(overlapped, large_writes - static_cast<int>(kPieces) - 2);
@@ -119,20 +144,40 @@ TEST(ShardJob, CopiesTheNextBytesOffTheDeviceWhileItWrites) {
 
 TEST(ShardJob, ThatFailsInTheMiddleLeavesNoCopyOnItsWay) {
   Twins twins;
-  for (const int copy : {0, 1, 7, 40}) {
-    twins.cuda.fail_copy(copy);
-    const Error error = failure_of([&] { written(twins.on_device, 2); });
-    EXPECT_EQ(error.kind(), ErrorKind::io);
-    EXPECT_TRUE(contains(error, "cudaMemcpyAsync failed on CUDA device 0")) << error.what();
-    EXPECT_EQ(twins.cuda.pending_operations(), 0);
+  for (const std::uint64_t staged : {std::uint64_t{0}, 2 * kMiB, 32 * kMiB}) {
+    for (const int copy : {0, 1, 7, 40}) {
+      twins.cuda.fail_copy(copy);
+      const Error error = failure_of([&] { written(twins.on_device, 2, staged); });
+      EXPECT_EQ(error.kind(), ErrorKind::io);
+      EXPECT_TRUE(contains(error, "cudaMemcpyAsync failed on CUDA device 0")) << error.what();
+      EXPECT_EQ(twins.cuda.pending_operations(), 0);
+    }
   }
   int writes = 0;
   MemoryFile full([&](std::uint64_t, std::uint64_t) {
     if (++writes == 5) fail(ErrorKind::io, "disk full");
   });
   ShardJob job(twins.on_device);
-  EXPECT_TRUE(contains(failure_of([&] { job.write_unstaged(full, 1); }), "disk full"));
+  EXPECT_TRUE(contains(failure_of([&] { job.write(full, 1); }), "disk full"));
   EXPECT_EQ(twins.cuda.pending_operations(), 0);
+}
+
+// The room is a tenth of the payload: when the fifth write fails most of it is not copied yet.
+TEST(ShardJob, ThatCannotWriteEndsTheStaging) {
+  Twins twins;
+  ShardJob job(twins.on_processor);
+  Bytes room(2 * kMiB);
+  StagingBuffers buffers(room);
+  job.plan_staging(kMiB, 0);
+  std::thread filling([&] { job.stage(buffers, 2); });
+  std::atomic<int> writes = 0;
+  MemoryFile full([&](std::uint64_t, std::uint64_t) {
+    if (++writes >= 5) fail(ErrorKind::io, "disk full");
+  });
+  EXPECT_TRUE(contains(failure_of([&] { job.write(full, 2, &buffers); }), "disk full"));
+  filling.join();
+  EXPECT_LT(buffers.taken_bytes(), job.staging_bytes() / 2);
+  EXPECT_EQ(buffers.stopped(), StagingBuffers::Side::drain);
 }
 
 }  // namespace

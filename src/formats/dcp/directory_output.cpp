@@ -40,6 +40,14 @@ void refuse_what_is_there(FileSystem& files, const std::string& directory, bool 
   }
 }
 
+// What is written over a link changes what it leads to, which may be another checkpoint's.
+void refuse_link(FileSystem& files, const std::string& path) {
+  const auto status = files.status(path, false);
+  if (status && status->type == FileType::symlink)
+    throw Error(ErrorKind::already_exists, path + ": is a link, and nothing is saved through it",
+                "remove it, or save elsewhere");
+}
+
 struct OldShards {
   std::vector<std::string> names;
   std::uint32_t next_index = 0;
@@ -80,6 +88,8 @@ DirectoryOutput DirectoryOutput::create(FileSystem& files, const std::string& di
   refuse_what_is_there(files, directory, overwrite);
   files.make_directories(directory);
   const std::string place = files.resolve(directory);
+  for (const std::string_view name : {kMetadataName, kManifestName}) refuse_link(files, join(place, name));
+  for (const std::string& name : beside) refuse_link(files, join(place, name));
   std::vector<AtomicOutput> outputs;
   outputs.push_back(AtomicOutput::create(files, join(place, kMetadataName), 0, overwrite, true));
   const std::string manifest = join(place, kManifestName);
@@ -93,6 +103,7 @@ DirectoryOutput DirectoryOutput::create(FileSystem& files, const std::string& di
 DirectoryOutput::Place DirectoryOutput::check(FileSystem& files, const std::string& directory,
                                               bool overwrite) {
   refuse_what_is_there(files, directory, overwrite);
+  refuse_link(files, join(directory, kMetadataName));
   const auto metadata = AtomicOutputs::check(files, {{join(directory, kMetadataName), 0}}, overwrite, true);
   Place place{std::filesystem::path(metadata.front()).parent_path().string(), 0};
   if (files.status(directory)) place.first_index = find_old_shards(files, place.directory).next_index;
@@ -140,7 +151,7 @@ void DirectoryOutput::publish(const Write& metadata, const std::vector<Write>& b
   if (sync) files_->sync_directory(directory_);  // the names of the shards, before anything speaks of them
   try {
     outputs_.publish(sync);
-  } catch (const Error&) {
+  } catch (...) {
     published_ = outputs_[0].is_shown();
     throw;
   }

@@ -36,7 +36,7 @@ class DirectoryOutput {
   /// Makes the directory where it is missing and takes its lock: that of the temporary of `.metadata`. What a
   /// killed save left there goes: its temporaries now, its shards, which are nobody's, with `overwrite` when
   /// the new checkpoint is published. Throws already_exists when there is a checkpoint and not `overwrite`,
-  /// and when a living process is saving there.
+  /// when a living process is saving there, and when one of the files is a link; `directory` may be one.
   /// Files called `beside` will appear with it: the manifest, the companion of a Lightning or Megatron
   /// folder.
   static DirectoryOutput create(FileSystem& files, const std::string& directory, bool overwrite,
