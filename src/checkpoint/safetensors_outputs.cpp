@@ -110,12 +110,16 @@ void SafetensorsOutputs::refuse_objects() {
 }
 
 void SafetensorsOutputs::refuse_dtypes() const {
-  std::map<std::string_view, std::vector<std::string>> names;  // by dtype
+  std::map<std::string, std::vector<std::string>> names;  // by what has no place
   for (const TensorInfo& tensor : chosen_.catalog.tensors()) {
     const std::string_view name = chosen_.catalog.name(tensor);
     if (name == kReserved)
       fail(ErrorKind::unsupported, "no tensor of a safetensors file can be called '{}'", name);
-    if (!safetensors::code_of(tensor.dtype)) names[info(tensor.dtype).name].emplace_back(name);
+    const std::string dtype(info(tensor.dtype).name);
+    if (!safetensors::code_of(tensor.dtype))
+      names[dtype].emplace_back(name);
+    else if (safetensors::values_per_element(tensor.dtype) > 1 && chosen_.catalog.shape(tensor).empty())
+      names[dtype + " without a dimension"].emplace_back(name);
   }
   if (names.empty()) return;
   std::string text;
