@@ -98,13 +98,32 @@ std::string passed_over(const Found& found) {
   return {};
 }
 
+Found checkpoints_below(FileSystem& files, const Folder& folder) {
+  return layout::checkpoints_below(files, folder, [&](const Folder& below) {
+    return layout::has_metadata(below) || safetensors_in(files, below);
+  });
+}
+
+// A directory of either kind.
+Located directory_at(FileSystem& files, const std::string& path, const std::string& format,
+                     std::string note) {
+  const Folder folder(files, path);
+  if (!layout::has_metadata(folder)) {
+    if (auto found = safetensors_in(files, folder)) {
+      found->note = std::move(note);
+      return *std::move(found);
+    }
+  }
+  return bare_directory(files, path, format, std::move(note));
+}
+
 Located locate_below(FileSystem& files, const Folder& folder) {
-  const auto found = layout::checkpoints_below(files, folder);
+  const auto found = checkpoints_below(files, folder);
   if (found.directories.size() != 1 || !found.all) refuse_directory(folder, found);
-  const auto& only = found.directories.front();
-  return bare_directory(files, only, "dcp",
-                        fmt::format("{} has one checkpoint below it, which is taken: {}{}", folder.path(),
-                                    only, passed_over(found)));
+  Located only = directory_at(files, found.directories.front(), "dcp", {});
+  only.note = fmt::format("{} has one checkpoint below it, which is taken: {}{}", folder.path(), only.path,
+                          passed_over(found));
+  return only;
 }
 
 // --- for verify
@@ -132,7 +151,7 @@ std::vector<std::string> components_in(FileSystem& files, const Folder& folder) 
 }
 
 std::vector<std::string> all_below(FileSystem& files, const Folder& folder) {
-  auto found = layout::checkpoints_below(files, folder);
+  auto found = checkpoints_below(files, folder);
   if (found.directories.empty() || !found.all) refuse_directory(folder, found);
   if (!found.unfinished.empty()) bare_directory(files, found.unfinished, {}, {});
   if (!found.unreadable.empty()) {
@@ -146,7 +165,7 @@ std::vector<Located> each(FileSystem& files, const std::vector<std::string>& pat
   std::vector<Located> located;
   for (const auto& path : paths) {
     auto note = located.empty() ? fmt::format("{}: {}", what, layout::some_of(paths)) : std::string();
-    for (Located& one : with_companion(bare_directory(files, path, format, std::move(note))))
+    for (Located& one : with_companion(directory_at(files, path, format, std::move(note))))
       located.push_back(std::move(one));
   }
   return located;
