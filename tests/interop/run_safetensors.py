@@ -233,14 +233,18 @@ class Safetensors(unittest.TestCase):
         for i, source in enumerate((theirs, ours, self.folder / "shards")):
             self.assertEqual(self.listed(source), self.described(state))
             self.cairn("verify", "--quiet", source)
-            self.same(torch.load(self.on_all_ranks(source, f"{i}.pth")), state)
-            self.same(load_file(self.on_all_ranks(source, f"{i}.safetensors")), state)
-            again = self.on_all_ranks(source, f"again{i}.safetensors", "--tied", "alias")
-            self.assertTrue(same_bytes(again, ours))
-            made = self.on_all_ranks(source, f"dcp{i}", "--ranks", 2)
-            wanted = {k: torch.zeros_like(v) for k, v in state.items()}
-            dcp.load(wanted, checkpoint_id=made, no_dist=True)
-            self.same(wanted, state)
+            for ranks in (0, 3):
+                made = self.folder / f"other{i}.np{ranks}"
+                self.cairn("convert", source, made / "all.pth", ranks=ranks)
+                self.same(torch.load(made / "all.pth"), state)
+                self.cairn("convert", source, made / "all.safetensors", ranks=ranks)
+                self.same(load_file(made / "all.safetensors"), state)
+                self.cairn("convert", source, made / "again.safetensors", "--tied", "alias", ranks=ranks)
+                self.assertTrue(same_bytes(made / "again.safetensors", ours))
+                self.cairn("convert", source, made / "dcp", "--ranks", 2, ranks=ranks)
+                wanted = {k: torch.zeros_like(v) for k, v in state.items()}
+                dcp.load(wanted, checkpoint_id=made / "dcp", no_dist=True)
+                self.same(wanted, state)
 
     # ---- DCP directories of torch
 
