@@ -41,17 +41,34 @@ Located single_file(FileSystem& files, const std::string& path) {
 
 bool has_box_shards(const Folder& folder) { return !folder.first(safetensors::is_box_shard).empty(); }
 
-// What HuggingFaceStorageWriter leaves when it has put its shards together lies beside them.
-std::optional<Located> safetensors_in(FileSystem& files, const Folder& folder) {
-  if (has_box_shards(folder)) return Located{Located::Kind::hf_dcp, folder.path(), "hf_dcp", {}};
+std::optional<Located> whole_files_in(FileSystem& files, const Folder& folder) {
   if (const auto name = layout::index_in(files, folder); !name.empty())
     return safetensors_file(folder.at(name));
   const auto is_file = [](std::string_view name) { return name.ends_with(safetensors::kExtension); };
   const auto name = folder.first(is_file);
   if (folder.count(is_file) == 1 && folder.has_file(name)) return safetensors_file(folder.at(name));
-  if (!name.empty() || !folder.has_directory("sharded")) return std::nullopt;
+  return std::nullopt;
+}
+
+bool has_safetensors(const Folder& folder) {
+  return !folder.first([](std::string_view name) { return name.ends_with(safetensors::kExtension); }).empty();
+}
+
+// What HuggingFaceStorageWriter leaves when it has put its shards together lies beside them.
+std::optional<Located> safetensors_in(FileSystem& files, const Folder& folder) {
+  if (has_box_shards(folder)) return Located{Located::Kind::hf_dcp, folder.path(), "hf_dcp", {}};
   const std::string below = folder.at("sharded");
-  if (!has_box_shards(Folder(files, below))) return std::nullopt;
+  const bool has_sharded = folder.has_directory("sharded") && has_box_shards(Folder(files, below));
+  if (auto whole = whole_files_in(files, folder)) {
+    if (has_sharded) {
+      whole->note = fmt::format(
+          "{} holds what was put together of the shards in {}: PyTorch (2.13) leaves zeros there in place of "
+          "tensors without dimensions; pass {} for what was saved",
+          folder.path(), below, below);
+    }
+    return whole;
+  }
+  if (has_safetensors(folder) || !has_sharded) return std::nullopt;
   return Located{Located::Kind::hf_dcp, below, "hf_dcp", {}};
 }
 
@@ -110,7 +127,7 @@ Located directory_at(FileSystem& files, const std::string& path, const std::stri
   const Folder folder(files, path);
   if (!layout::has_metadata(folder)) {
     if (auto found = safetensors_in(files, folder)) {
-      found->note = std::move(note);
+      if (!note.empty()) found->note = std::move(note);
       return *std::move(found);
     }
   }
@@ -121,8 +138,9 @@ Located locate_below(FileSystem& files, const Folder& folder) {
   const auto found = checkpoints_below(files, folder);
   if (found.directories.size() != 1 || !found.all) refuse_directory(folder, found);
   Located only = directory_at(files, found.directories.front(), "dcp", {});
-  only.note = fmt::format("{} has one checkpoint below it, which is taken: {}{}", folder.path(), only.path,
-                          passed_over(found));
+  const std::string about_it = only.note.empty() ? "" : "; " + only.note;
+  only.note = fmt::format("{} has one checkpoint below it, which is taken: {}{}{}", folder.path(), only.path,
+                          passed_over(found), about_it);
   return only;
 }
 

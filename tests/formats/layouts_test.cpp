@@ -380,6 +380,9 @@ TEST_F(Layouts, HuggingFacesShardsOfBoxesAreTheirDirectory) {
   EXPECT_EQ(located(dir_ / "below").format, "hf_dcp");
   dir_.write("below/model-00001-of-00001.safetensors", "x");
   EXPECT_EQ(located(dir_ / "below").path, dir_ / "below/model-00001-of-00001.safetensors");
+  EXPECT_NE(located(dir_ / "below").note.find("zeros"), std::string::npos);
+  EXPECT_NE(located(dir_ / "below").note.find("pass " + (dir_ / "below/sharded")), std::string::npos);
+  EXPECT_TRUE(located(dir_ / "below/sharded").note.empty());
   expect_refused(dir_ / ("hf/" + name), {"one file of a directory", "pass " + (dir_ / "hf")});
 }
 

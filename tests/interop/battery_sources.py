@@ -13,7 +13,7 @@ import traceback
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch.distributed.checkpoint.default_planner import DefaultSavePlanner
 from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
 from torch.distributed.device_mesh import init_device_mesh
@@ -65,7 +65,7 @@ def save_all(rank, folder, store):
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=RANKS)
     mesh = init_device_mesh("cpu", (RANKS,))
-    for make in (dcp_of_ranks, lightning, megatron, tree, accelerate, titan, hugging_face, rank_metadata):
+    for make in (dcp_of_ranks, lightning, megatron, tree, accelerate, titan, hugging_face, hugging_face_consolidated, rank_metadata):
         for path, state, options in make_saves(make, folder):
             dcp.save(distributed(state, mesh), **({"checkpoint_id": path} if "storage_writer" not in options else {}), **options)
     dist.destroy_process_group()
@@ -167,6 +167,24 @@ def hugging_face(folder):
     return Source("Hugging Face's DCP format", folder, flat_tensors(tensors(of_safetensors=True)), "hf_dcp")
 
 
+def of_common_dtypes():
+    """All that torch's consolidation takes: it asks torch.finfo for the size of an element."""
+    return {group: {name: tensor for name, tensor in below.items() if tensor.dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)}
+            for group, below in tensors(of_safetensors=True).items()}
+
+
+@saves((".", of_common_dtypes, {"writer": lambda path: HuggingFaceStorageWriter(path, save_distributed=True, enable_consolidation=True)}))
+def hugging_face_consolidated(folder):
+    """Beside the ranks' shards, which lie in `sharded`, the whole tensors, which torch's writer makes of them: those without dimensions it
+    leaves zeros, so that the file says what is to be read."""
+    return Source("Hugging Face's DCP format, consolidated", folder, load_file(folder / "model-00001-of-00001.safetensors"), "safetensors",
+                  kind="safetensors shards")
+
+
+def hugging_face_sharded(folder):
+    return Source("Hugging Face's DCP format, beside its whole", folder / "sharded", flat_tensors(of_common_dtypes()), "hf_dcp")
+
+
 @saves((".", whole, {"use_collectives": False}))
 def rank_metadata(folder):
     return Source("one metadata file a rank", folder, whole(), "dcp")
@@ -209,7 +227,7 @@ def hugging_face_of_one(folder):
 
 
 ONE_PROCESS = (dcp_of_one, torch_file, safetensors_file, safetensors_shards, hugging_face_of_one)
-SEVERAL_RANKS = (dcp_of_ranks, lightning, megatron, tree, accelerate, titan, hugging_face, rank_metadata)
+SEVERAL_RANKS = (dcp_of_ranks, lightning, megatron, tree, accelerate, titan, hugging_face, hugging_face_consolidated, rank_metadata)
 
 
 def write_all(folder):
@@ -219,3 +237,4 @@ def write_all(folder):
     for make in SEVERAL_RANKS:
         yield make(folder / make.__name__)
     yield tree_whole(folder / tree.__name__)
+    yield hugging_face_sharded(folder / hugging_face_consolidated.__name__)
