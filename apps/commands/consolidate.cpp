@@ -24,20 +24,7 @@ Action understand(const Grammar& grammar, const Parsed& parsed) {
   read_run_options(grammar, parsed, wanted.options, true);
   wanted.options.fabric = parsed.options["fabric"].as<bool>();
   wanted.options.whole_iteration = parsed.options["whole-iteration"].as<bool>();
-  wanted.options.resume = parsed.options["resume"].as<bool>();
-  wanted.options.ema = parsed.options["ema"].as<bool>();
-  wanted.options.more_outputs = parsed.texts("output");
-  wanted.options.copy = one_of<CopyMode>(
-      grammar, parsed, "copy",
-      {{"auto", CopyMode::automatic}, {"user", CopyMode::user}, {"kernel", CopyMode::kernel}});
-  if (wanted.options.copy == CopyMode::kernel && wanted.options.verify_source &&
-      !parsed.options["verify-source"].defaulted()) {
-    grammar.refuse("--copy kernel does not see the bytes: --verify-source on is for --copy user");
-  }
-  if (wanted.options.copy == CopyMode::kernel && wanted.options.write == WriteMode::gather) {
-    grammar.refuse(
-        "--copy kernel needs a rank that sees source and output: --write gather is for --copy user");
-  }
+  read_torch_file_options(grammar, parsed, wanted.options);
   wanted.progress = progress_form(parsed.text("progress"));
   wanted.dry_run = is_dry_run(parsed);
   return [wanted](Context& context) { return run(context, wanted); };
@@ -49,16 +36,11 @@ Command consolidate_command() {
   Grammar grammar("consolidate", "SRC [DST]",
                   "Writes a sharded checkpoint as one torch file that plain torch.load opens.");
   add_output_options(grammar);
-  grammar.add()("resume", flag(),
-                "keep a journal, so that a run that was stopped can be continued; continue it");
+  add_journal_option(grammar);
   add_name_options(grammar);
   add_fabric_option(grammar);
   add_whole_iteration_option(grammar);
-  grammar.add()("ema", flag(), "also model_ema_fp32.pth and model_ema_bf16.pth, of what net_ema.* holds")(
-      "output", words("FILE:RULES"),
-      "a further file from the same read: select=GLOB,rename=FROM=TO,cast=DTYPE…")(
-      "copy", word("HOW")->default_value("auto"),
-      "auto, user: through buffers; kernel: copy_file_range or reflink where the bytes allow it, unverified");
+  add_torch_file_options(grammar);
   add_file_options(grammar);
   add_run_options(grammar);
   return {std::move(grammar), understand};

@@ -46,7 +46,7 @@ Action action_of(Verb verb, DryVerb dry_verb, Wanted wanted) {
     if (wanted.dry_run)
       return print_plan(context, call_verb(dry_verb, context, wanted.options, wanted.progress));
     return print_report(context, call_verb(verb, context, wanted.options, wanted.progress), wanted.progress,
-                        false);
+                        wanted.options.resume);
   };
 }
 
@@ -65,6 +65,7 @@ Words comma_separated(const Words& words) {
 
 Action understand_convert(const Grammar& grammar, const Parsed& parsed) {
   Wanted wanted = read_options(grammar, parsed);
+  read_torch_file_options(grammar, parsed, wanted.options);
   wanted.options.fabric = parsed.options["fabric"].as<bool>();
   wanted.options.whole_iteration = parsed.options["whole-iteration"].as<bool>();
   wanted.options.split = comma_separated(parsed.texts("split"));
@@ -103,6 +104,8 @@ Command convert_command() {
   grammar.add()("split", words("KEY=DIR,…"),
                 "a DCP directory in DST for each top-level key, without that key in its names");
   add_layout_options(grammar, "lay a DCP directory out for so many ranks (default 1)");
+  add_journal_option(grammar);
+  add_torch_file_options(grammar);
   return {std::move(grammar), understand_convert};
 }
 

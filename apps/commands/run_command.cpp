@@ -124,6 +124,19 @@ void add_file_options(Grammar& grammar) {
                                      "alignment of payloads in a torch file, a power of two up to 32768");
 }
 
+void add_journal_option(Grammar& grammar) {
+  grammar.add()("resume", flag(),
+                "keep a journal, so that a run that was stopped can be continued; continue it");
+}
+
+void add_torch_file_options(Grammar& grammar) {
+  grammar.add()("ema", flag(), "also model_ema_fp32.pth and model_ema_bf16.pth, of what net_ema.* holds")(
+      "output", words("FILE:RULES"),
+      "a further file from the same read: select=GLOB,rename=FROM=TO,cast=DTYPE…")(
+      "copy", word("HOW")->default_value("auto"),
+      "auto, user: through buffers; kernel: copy_file_range or reflink where the bytes allow it, unverified");
+}
+
 void add_run_options(Grammar& grammar) {
   grammar.add()("verify-source", word("on|off")->default_value("on"),
                 "compare the CRCs of items that are read completely (off with --copy kernel)")(
@@ -146,6 +159,22 @@ void add_fabric_option(Grammar& grammar) {
 void add_whole_iteration_option(Grammar& grammar) {
   grammar.add()("whole-iteration", flag(),
                 "all components of a training iteration, each under a key of its name");
+}
+
+void read_torch_file_options(const Grammar& grammar, const Parsed& parsed, ConsolidateOptions& options) {
+  options.resume = parsed.options["resume"].as<bool>();
+  options.ema = parsed.options["ema"].as<bool>();
+  options.more_outputs = parsed.texts("output");
+  options.copy = one_of<CopyMode>(
+      grammar, parsed, "copy",
+      {{"auto", CopyMode::automatic}, {"user", CopyMode::user}, {"kernel", CopyMode::kernel}});
+  if (options.copy != CopyMode::kernel) return;
+  if (options.verify_source && !parsed.options["verify-source"].defaulted())
+    grammar.refuse("--copy kernel does not see the bytes: --verify-source on is for --copy user");
+  if (options.write == WriteMode::gather) {
+    grammar.refuse(
+        "--copy kernel needs a rank that sees source and output: --write gather is for --copy user");
+  }
 }
 
 void read_run_options(const Grammar& grammar, const Parsed& parsed, ConsolidateOptions& options,

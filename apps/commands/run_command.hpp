@@ -29,6 +29,11 @@ void add_fabric_option(Grammar& grammar);
 /// Of training trees.
 void add_whole_iteration_option(Grammar& grammar);
 
+/// Of results that are torch files, or may be.
+void add_journal_option(Grammar& grammar);
+void add_torch_file_options(Grammar& grammar);
+void read_torch_file_options(const Grammar& grammar, const Parsed& parsed, ConsolidateOptions& options);
+
 /// Reads them, and the two operands, of which the second may be missing where `may_choose`.
 void read_run_options(const Grammar& grammar, const Parsed& parsed, ConsolidateOptions& options,
                       bool may_choose = false);

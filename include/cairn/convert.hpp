@@ -29,9 +29,9 @@ enum class TiedPolicy : std::uint8_t {
 /// Of data in a safetensors file, where nothing is said.
 inline constexpr std::uint64_t kMostShardBytes = 5'000'000'000;
 
-/// Of a source that is a DCP directory, a torch file, or safetensors files. From ConsolidateOptions all hold
-/// but `ema`, `more_outputs`, `copy`, `resume`, which are left as they are; `alignment` and
-/// ObjectPolicy::safe are for torch files: with another target they are invalid_argument, and so are options
+/// Of a source that is a DCP directory, a torch file, or safetensors files. From ConsolidateOptions all hold;
+/// `alignment`, ObjectPolicy::safe, `ema`, `more_outputs` and CopyMode::kernel are for torch files, `resume`
+/// for torch files and safetensors files: with another target they are invalid_argument, and so are options
 /// of one target with another.
 struct ConvertOptions : ConsolidateOptions {
   ConvertTo to = ConvertTo::automatic;

@@ -126,6 +126,11 @@ std::uint64_t ConsolidationPlan::hash() const {
     write_layout(out, output);
     sum = stable_hash(out.view(), sum);
   }
+  if (tensor_files) {
+    ByteWriter out;
+    write_contents(out, tensor_files->contents);
+    sum = stable_hash(out.view(), sum);
+  }
   return sum;
 }
 

@@ -67,6 +67,21 @@ void check_is_no_torch_file(const ConvertOptions& options) {
                             escape_name(options.destination)),
                 "keep or drop them");
   }
+  if (options.ema || !options.more_outputs.empty()) {
+    fail(ErrorKind::invalid_argument, "{}: further outputs are for a torch file, and this is none",
+         escape_name(options.destination));
+  }
+  if (options.copy == CopyMode::kernel) {
+    fail(ErrorKind::invalid_argument, "{}: the kernel copies into a torch file only, and this is none",
+         escape_name(options.destination));
+  }
+}
+
+void check_is_not_resumed(const ConvertOptions& options) {
+  if (!options.resume) return;
+  fail(ErrorKind::invalid_argument,
+       "{}: a run that writes a DCP directory keeps no journal, and cannot be continued",
+       escape_name(options.destination));
 }
 
 /// What is run, as the options ask for it.
@@ -79,6 +94,7 @@ Job write_shards(Communicator& comm, ConvertOptions options, Sources sources) {
   on_all_ranks("checking the options", comm, [&] {
     check_is_no_torch_file(options);
     check_is_not_safetensors(options);
+    check_is_not_resumed(options);
   });
   options.destination = without_slashes(options.destination);
   const bool keeps_companion = sources == Sources::directories;  // it stays what it is

@@ -21,7 +21,7 @@ void OutputFiles::choose(FileSystem& view, const std::string& source, std::vecto
   forbidden_ = source;
   const bool may_be_there = options_.overwrite || options_.resume;  // then creating the outputs decides
   const std::string file = choose_destination(view, source, options_.destination, may_be_there);
-  if (!options_.overwrite && may_be_there && !has_journal(files_, file))
+  if (!options_.overwrite && may_be_there && !set_.may_be_there({&file, 1}))
     check_output(view, source, file, false);
   complete_requests(view, file, requests);
 }
@@ -82,12 +82,11 @@ void OutputFiles::create(FileSystem& view, const PlannedOutputs& planned, const 
   WantedRoom room;
   for (const auto& [path, size] : wanted)
     prepare_directory(files_, path, size, options_.overwrite || options_.resume, room);
-  if (options_.resume)
-    begin_or_continue(view, planned, metadata, std::move(wanted), machines);
-  else
-    set_.emplace(AtomicOutputs::create(files_, wanted, options_.overwrite));
+  OutputSet::Job job{view, source_->catalog(), planned, metadata, machines, {}, {}};
+  for (const Output& output : outputs_) job.texts.emplace_back(output.state.main.pickle);
+  set_.create(std::move(wanted), job);
   for (std::size_t i = 0; i < plan_.outputs.size(); ++i)
-    plan_.outputs[i].temporary_path = set()[i].temporary_path();
+    plan_.outputs[i].temporary_path = set_[i].temporary_path();
 }
 
 void OutputFiles::check(const std::vector<AtomicOutputs::Wanted>& wanted) {
@@ -103,31 +102,6 @@ void OutputFiles::check(const std::vector<AtomicOutputs::Wanted>& wanted) {
       AtomicOutputs::check(files_, wanted, options_.overwrite || may_be_ours(), options_.resume);
   for (std::size_t i = 0; i < places.size(); ++i) outputs[i]->path = places[i];
 }
-
-void OutputFiles::begin_or_continue(FileSystem& view, const PlannedOutputs& planned,
-                                    const FileDigest& metadata, std::vector<AtomicOutputs::Wanted> wanted,
-                                    const std::vector<std::string>& machines) {
-  JournalJob job = describe_job(options_, plan_, metadata);
-  job.source = view.resolve(plan_.directory);
-  job.window_count = planned.windows().count();
-  job.shards = find_shard_times(view, plan_.directory, source_->catalog());
-  for (const Output& output : outputs_) job.plan_hash = stable_hash(output.state.main.pickle, job.plan_hash);
-  on_signal_.emplace(fmt::format("cairn: ended by a signal; the same command continues {}\n",
-                                 escape_name(temporary_path_for(files_.resolve(wanted[0].path)))));
-  resumption_.emplace(cairn::begin_or_continue(
-      files_, {std::move(wanted), options_.overwrite, options_.sync, std::move(job), machines}));
-  check_pieces_read(resumption_->before.passed, source_->catalog());
-  plan_.finished = resumption_->before.finished;
-  plan_.is_complete = resumption_->before.is_complete();
-}
-
-const PassedBytes& OutputFiles::passed_before() const {
-  static const PassedBytes nothing;
-  return resumption_ ? resumption_->before.passed : nothing;
-}
-
-// Then begin_or_continue knows better.
-bool OutputFiles::may_be_ours() const { return options_.resume && has_journal(files_, outputs_[0].file); }
 
 // The main output comes first in the set: it appears last.
 std::vector<AtomicOutputs::Wanted> OutputFiles::wanted_files(FileSystem& view,
@@ -207,7 +181,7 @@ void OutputFiles::write_objects(const Output& output) {
   report_output(output.objects_index, size, objects);
   if (plan_.is_complete) return;
   const auto read_before = source_->read_bytes();
-  const auto file = files_.open_write(set()[output.objects_index].temporary_path());
+  const auto file = files_.open_write(set_[output.objects_index].temporary_path());
   write_small_file(*file, *output.objects_layout, objects.pickle, objects.storages, *source_);
   if (options_.sync) file->sync();
   file->close();
@@ -215,19 +189,14 @@ void OutputFiles::write_objects(const Output& output) {
 }
 
 void OutputFiles::report_output(std::size_t index, std::uint64_t bytes, const FileState& state) {
-  report_.outputs.push_back({set()[index].final_path(), bytes, state.tensors, state.objects});
+  report_.outputs.push_back({set_[index].final_path(), bytes, state.tensors, state.objects});
   report_.written_bytes += bytes;
 }
 
 // --- published --------------------------------------------------------------------------------------------
 
 void OutputFiles::publish() {
-  const auto say_complete = [this] {
-    if (resumption_ && !plan_.is_complete) resumption_->journal.add_complete(tails_of(set()));
-  };
-  set().publish(options_.sync, say_complete);
-  if (resumption_) resumption_->journal.remove();
-  on_signal_.reset();
+  set_.publish();
   std::ranges::for_each(report_.outputs, [this](const OutputReport& output) { check_published(output); });
 }
 

@@ -12,12 +12,11 @@
 #include "checkpoint/consolidation_plan.hpp"
 #include "checkpoint/journal_job.hpp"
 #include "checkpoint/output_requests.hpp"
+#include "checkpoint/output_set.hpp"
 #include "checkpoint/planned_outputs.hpp"
-#include "checkpoint/resumption.hpp"
 #include "checkpoint/run_outputs.hpp"
 #include "formats/checkpoint_source.hpp"
 #include "plan/names/ema.hpp"
-#include "storage/atomic_outputs.hpp"
 
 namespace cairn {
 
@@ -26,7 +25,7 @@ class OutputFiles final : public RunOutputs {
   /// All arguments outlive it. What there is to say goes into `report`.
   OutputFiles(FileSystem& files, const ConsolidateOptions& options, ConsolidationPlan& plan,
               ConsolidateReport& report)
-      : files_(files), options_(options), plan_(plan), report_(report) {}
+      : files_(files), options_(options), plan_(plan), report_(report), set_(files, options, plan) {}
 
   void only_tell(DryRunReport& report) override { dry_ = &report; }
   /// As choose_destination; with options.resume an output that a journal lies beside may be there.
@@ -44,11 +43,9 @@ class OutputFiles final : public RunOutputs {
               const std::vector<std::string>& machines) override;
 
   /// With options.resume.
-  void start_anew() override {
-    if (resumption_) resumption_->outputs.discard();
-  }
-  JournalFile* journal() override { return resumption_ ? &resumption_->journal : nullptr; }
-  const PassedBytes& passed_before() const override;
+  void start_anew() override { set_.start_anew(); }
+  JournalFile* journal() override { return set_.journal(); }
+  const PassedBytes& passed_before() const override { return set_.passed_before(); }
 
   /// Of a plan that is complete it only goes into the report.
   void finish(const PlannedOutputs& planned, const std::vector<std::uint32_t>& crcs) override;
@@ -75,10 +72,7 @@ class OutputFiles final : public RunOutputs {
                      const std::vector<std::uint32_t>& crcs);
   std::vector<std::uint64_t> records_without_back(std::size_t index, const PlannedOutputs& planned) const;
   void write_objects(const Output& output);
-  AtomicOutputs& set() { return resumption_ ? resumption_->outputs : *set_; }
-  void begin_or_continue(FileSystem& view, const PlannedOutputs& planned, const FileDigest& metadata,
-                         std::vector<AtomicOutputs::Wanted> wanted, const std::vector<std::string>& machines);
-  bool may_be_ours() const;
+  bool may_be_ours() const { return set_.may_be_there({&outputs_[0].file, 1}); }
   void report_output(std::size_t index, std::uint64_t bytes, const FileState& state);
   void check_published(const OutputReport& output) const;
 
@@ -89,9 +83,7 @@ class OutputFiles final : public RunOutputs {
   std::string forbidden_;  // the source, which no output may lie in or replace
   CheckpointSource* source_ = nullptr;
   std::vector<Output> outputs_;  // as plan_.outputs
-  std::optional<AtomicOutputs> set_;
-  std::optional<Resumption> resumption_;  // holds the set, with options.resume
-  std::optional<SayOnSignal> on_signal_;
+  OutputSet set_;
   DryRunReport* dry_ = nullptr;
 };
 

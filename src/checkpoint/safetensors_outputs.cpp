@@ -48,11 +48,19 @@ void SafetensorsOutputs::choose(FileSystem& view, const std::string& source,
            "{}: a DCP checkpoint is there, which would be read in place of the new files",
            escape_name(destination_));
     for (const std::string_view name : {safetensors::kIndexName, std::string_view("model.safetensors")})
-      check_output(view, source, path_of(std::string(name)), options_.overwrite);
+      check_output(view, source, path_of(std::string(name)), may_replace());
   } else {
-    check_output(view, source, destination_, options_.overwrite);
+    check_output(view, source, destination_, may_replace());
   }
   complete_requests(view, is_directory_ ? path_of("model.safetensors") : destination_, requests);
+}
+
+bool SafetensorsOutputs::may_replace() const {
+  if (options_.overwrite) return true;
+  const std::vector<std::string> mains =
+      is_directory_ ? std::vector{path_of(std::string(safetensors::kIndexName)), path_of("model.safetensors")}
+                    : std::vector{destination_};
+  return set_.may_be_there(mains);
 }
 
 std::string SafetensorsOutputs::path_of(const std::string& name) const {
@@ -110,12 +118,16 @@ void SafetensorsOutputs::refuse_objects() {
 }
 
 void SafetensorsOutputs::refuse_dtypes() const {
-  std::map<std::string_view, std::vector<std::string>> names;  // by dtype
+  std::map<std::string, std::vector<std::string>> names;  // by what has no place
   for (const TensorInfo& tensor : chosen_.catalog.tensors()) {
     const std::string_view name = chosen_.catalog.name(tensor);
     if (name == kReserved)
       fail(ErrorKind::unsupported, "no tensor of a safetensors file can be called '{}'", name);
-    if (!safetensors::code_of(tensor.dtype)) names[info(tensor.dtype).name].emplace_back(name);
+    const std::string dtype(info(tensor.dtype).name);
+    if (!safetensors::code_of(tensor.dtype))
+      names[dtype].emplace_back(name);
+    else if (safetensors::values_per_element(tensor.dtype) > 1 && chosen_.catalog.shape(tensor).empty())
+      names[dtype + " without a dimension"].emplace_back(name);
   }
   if (names.empty()) return;
   std::string text;
@@ -227,28 +239,33 @@ std::vector<AtomicOutputs::Wanted> SafetensorsOutputs::wanted_files() const {
   return wanted;
 }
 
-void SafetensorsOutputs::create(FileSystem& view, const PlannedOutputs&, const FileDigest&,
-                                const std::vector<std::string>&) {
+void SafetensorsOutputs::create(FileSystem& view, const PlannedOutputs& planned, const FileDigest& metadata,
+                                const std::vector<std::string>& machines) {
   const auto wanted = wanted_files();
   WantedRoom room;
   std::uint64_t free_bytes = 0;
   for (const auto& [path, size] : wanted) {
-    check_output(view, forbidden_, path, options_.overwrite);
+    check_output(view, forbidden_, path, may_replace());
+    const bool takes_leftover = options_.overwrite || options_.resume;
     if (dry_ != nullptr)
-      free_bytes = check_directory(files_, path, size, options_.overwrite, room);
+      free_bytes = check_directory(files_, path, size, takes_leftover, room);
     else
-      prepare_directory(files_, path, size, options_.overwrite, room);
+      prepare_directory(files_, path, size, takes_leftover, room);
   }
   if (dry_ != nullptr) return tell(wanted, free_bytes);
   if (is_directory_ && options_.overwrite) find_old_files();
   make_room_for_open_files(wanted.size());  // each stays locked
-  set_.emplace(AtomicOutputs::create(files_, wanted, options_.overwrite));
+  OutputSet::Job job{view, *source_, planned, metadata, machines, {}, {as_bytes(index_)}};
+  job.options = {{"--max-shard-size", target_.most_bytes ? std::to_string(*target_.most_bytes) : "default"},
+                 {"--tied", target_.tied == TiedPolicy::alias ? "alias" : "keep"}};
+  for (const Output& output : outputs_) job.texts.push_back(as_bytes(output.header));
+  set_.create(wanted, job);
   for (std::size_t i = 0; i < outputs_.size(); ++i)
-    plan_.tensor_files->files[i].path = (*set_)[i + (has_index() ? 1 : 0)].temporary_path();
+    plan_.tensor_files->files[i].path = set_[i + (has_index() ? 1 : 0)].temporary_path();
 }
 
 void SafetensorsOutputs::tell(const std::vector<AtomicOutputs::Wanted>& wanted, std::uint64_t free_bytes) {
-  const auto places = AtomicOutputs::check(files_, wanted, options_.overwrite);
+  const auto places = AtomicOutputs::check(files_, wanted, may_replace(), options_.resume);
   std::uint64_t bytes = 0;
   for (const auto& [path, size] : wanted) bytes += size;
   std::vector<std::uint32_t> entries;
@@ -260,14 +277,10 @@ void SafetensorsOutputs::tell(const std::vector<AtomicOutputs::Wanted>& wanted, 
   dry_->outputs.push_back({place, bytes, free_bytes, dry_run_entries(entries, *source_, &chosen_)});
 }
 
-const PassedBytes& SafetensorsOutputs::passed_before() const {
-  static const PassedBytes nothing;
-  return nothing;
-}
-
 // --- closed -----------------------------------------------------------------------------------------------
 
 void SafetensorsOutputs::finish(const PlannedOutputs&, const std::vector<std::uint32_t>&) {
+  if (plan_.is_complete) return;
   const auto write = [&](const std::string& path, std::string_view text) {
     const auto file = files_.open_write(path);
     file->write(0, as_bytes(text));
@@ -276,7 +289,7 @@ void SafetensorsOutputs::finish(const PlannedOutputs&, const std::vector<std::ui
   };
   for (std::size_t i = 0; i < outputs_.size(); ++i)
     write(plan_.tensor_files->files[i].path, outputs_[i].header);
-  if (has_index()) write((*set_)[0].temporary_path(), index_);
+  if (has_index()) write(set_[0].temporary_path(), index_);
 }
 
 // --- published --------------------------------------------------------------------------------------------
@@ -314,7 +327,7 @@ void SafetensorsOutputs::drop_old_files() {
 }
 
 void SafetensorsOutputs::publish() {
-  set_->publish(options_.sync);
+  set_.publish();
   std::uint64_t bytes = 0;
   for (const auto& [path, size] : wanted_files()) {
     const auto status = files_.status(path);
@@ -330,7 +343,7 @@ void SafetensorsOutputs::publish() {
 
 void SafetensorsOutputs::report_output(std::uint64_t bytes) {
   report_.outputs.push_back(
-      {is_directory_ ? files_.resolve(destination_) : (*set_)[0].final_path(), bytes, tensors_.size(), 0});
+      {is_directory_ ? files_.resolve(destination_) : set_[0].final_path(), bytes, tensors_.size(), 0});
   report_.written_bytes += bytes;
 }
 

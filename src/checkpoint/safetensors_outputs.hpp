@@ -10,9 +10,9 @@
 #include "cairn/convert.hpp"
 #include "checkpoint/consolidation_plan.hpp"
 #include "checkpoint/output_catalog.hpp"
+#include "checkpoint/output_set.hpp"
 #include "checkpoint/run_outputs.hpp"
 #include "formats/safetensors/header.hpp"
-#include "storage/atomic_outputs.hpp"
 
 namespace cairn {
 
@@ -26,7 +26,12 @@ class SafetensorsOutputs final : public RunOutputs {
   /// All arguments outlive it. What there is to say goes into `report`.
   SafetensorsOutputs(FileSystem& files, const ConsolidateOptions& options, const SafetensorsTarget& target,
                      ConsolidationPlan& plan, ConsolidateReport& report)
-      : files_(files), options_(options), target_(target), plan_(plan), report_(report) {}
+      : files_(files),
+        options_(options),
+        target_(target),
+        plan_(plan),
+        report_(report),
+        set_(files, options, plan) {}
 
   void only_tell(DryRunReport& report) override { dry_ = &report; }
   void choose(FileSystem& view, const std::string& source, std::vector<OutputRequest>& requests) override;
@@ -36,7 +41,9 @@ class SafetensorsOutputs final : public RunOutputs {
                 std::uint64_t metadata_bytes) override;
   void create(FileSystem& view, const PlannedOutputs& planned, const FileDigest& metadata,
               const std::vector<std::string>& machines) override;
-  const PassedBytes& passed_before() const override;
+  void start_anew() override { set_.start_anew(); }
+  JournalFile* journal() override { return set_.journal(); }
+  const PassedBytes& passed_before() const override { return set_.passed_before(); }
   void finish(const PlannedOutputs& planned, const std::vector<std::uint32_t>& crcs) override;
   /// The index appears last. Files of an older checkpoint that the new one has no use for go after that.
   void publish() override;
@@ -59,6 +66,8 @@ class SafetensorsOutputs final : public RunOutputs {
   void check_header(const Output& output, std::size_t tensors) const;
   bool has_index() const { return !index_.empty(); }
   std::string path_of(const std::string& name) const;
+  /// What may be there: what is replaced, and the outputs of a run that goes on.
+  bool may_replace() const;
   std::vector<AtomicOutputs::Wanted> wanted_files() const;
   void tell(const std::vector<AtomicOutputs::Wanted>& wanted, std::uint64_t free_bytes);
   void find_old_files();
@@ -80,7 +89,7 @@ class SafetensorsOutputs final : public RunOutputs {
   safetensors::TextPairs metadata_;  // of every file
   std::vector<Output> outputs_;
   std::string index_;  // its text; empty: there is none
-  std::optional<AtomicOutputs> set_;
+  OutputSet set_;
   std::vector<std::string> old_files_;
   DryRunReport* dry_ = nullptr;
 };

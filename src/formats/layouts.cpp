@@ -41,17 +41,34 @@ Located single_file(FileSystem& files, const std::string& path) {
 
 bool has_box_shards(const Folder& folder) { return !folder.first(safetensors::is_box_shard).empty(); }
 
-// What HuggingFaceStorageWriter leaves when it has put its shards together lies beside them.
-std::optional<Located> safetensors_in(FileSystem& files, const Folder& folder) {
-  if (has_box_shards(folder)) return Located{Located::Kind::hf_dcp, folder.path(), "hf_dcp", {}};
+std::optional<Located> whole_files_in(FileSystem& files, const Folder& folder) {
   if (const auto name = layout::index_in(files, folder); !name.empty())
     return safetensors_file(folder.at(name));
   const auto is_file = [](std::string_view name) { return name.ends_with(safetensors::kExtension); };
   const auto name = folder.first(is_file);
   if (folder.count(is_file) == 1 && folder.has_file(name)) return safetensors_file(folder.at(name));
-  if (!name.empty() || !folder.has_directory("sharded")) return std::nullopt;
+  return std::nullopt;
+}
+
+bool has_safetensors(const Folder& folder) {
+  return !folder.first([](std::string_view name) { return name.ends_with(safetensors::kExtension); }).empty();
+}
+
+// What HuggingFaceStorageWriter leaves when it has put its shards together lies beside them.
+std::optional<Located> safetensors_in(FileSystem& files, const Folder& folder) {
+  if (has_box_shards(folder)) return Located{Located::Kind::hf_dcp, folder.path(), "hf_dcp", {}};
   const std::string below = folder.at("sharded");
-  if (!has_box_shards(Folder(files, below))) return std::nullopt;
+  const bool has_sharded = folder.has_directory("sharded") && has_box_shards(Folder(files, below));
+  if (auto whole = whole_files_in(files, folder)) {
+    if (has_sharded) {
+      whole->note = fmt::format(
+          "{} holds what was put together of the shards in {}: PyTorch (2.13) leaves zeros there in place of "
+          "tensors without dimensions; pass {} for what was saved",
+          folder.path(), below, below);
+    }
+    return whole;
+  }
+  if (has_safetensors(folder) || !has_sharded) return std::nullopt;
   return Located{Located::Kind::hf_dcp, below, "hf_dcp", {}};
 }
 
@@ -98,13 +115,33 @@ std::string passed_over(const Found& found) {
   return {};
 }
 
+Found checkpoints_below(FileSystem& files, const Folder& folder) {
+  return layout::checkpoints_below(files, folder, [&](const Folder& below) {
+    return layout::has_metadata(below) || safetensors_in(files, below);
+  });
+}
+
+// A directory of either kind.
+Located directory_at(FileSystem& files, const std::string& path, const std::string& format,
+                     std::string note) {
+  const Folder folder(files, path);
+  if (!layout::has_metadata(folder)) {
+    if (auto found = safetensors_in(files, folder)) {
+      if (!note.empty()) found->note = std::move(note);
+      return *std::move(found);
+    }
+  }
+  return bare_directory(files, path, format, std::move(note));
+}
+
 Located locate_below(FileSystem& files, const Folder& folder) {
-  const auto found = layout::checkpoints_below(files, folder);
+  const auto found = checkpoints_below(files, folder);
   if (found.directories.size() != 1 || !found.all) refuse_directory(folder, found);
-  const auto& only = found.directories.front();
-  return bare_directory(files, only, "dcp",
-                        fmt::format("{} has one checkpoint below it, which is taken: {}{}", folder.path(),
-                                    only, passed_over(found)));
+  Located only = directory_at(files, found.directories.front(), "dcp", {});
+  const std::string about_it = only.note.empty() ? "" : "; " + only.note;
+  only.note = fmt::format("{} has one checkpoint below it, which is taken: {}{}{}", folder.path(), only.path,
+                          passed_over(found), about_it);
+  return only;
 }
 
 // --- for verify
@@ -132,7 +169,7 @@ std::vector<std::string> components_in(FileSystem& files, const Folder& folder) 
 }
 
 std::vector<std::string> all_below(FileSystem& files, const Folder& folder) {
-  auto found = layout::checkpoints_below(files, folder);
+  auto found = checkpoints_below(files, folder);
   if (found.directories.empty() || !found.all) refuse_directory(folder, found);
   if (!found.unfinished.empty()) bare_directory(files, found.unfinished, {}, {});
   if (!found.unreadable.empty()) {
@@ -146,7 +183,7 @@ std::vector<Located> each(FileSystem& files, const std::vector<std::string>& pat
   std::vector<Located> located;
   for (const auto& path : paths) {
     auto note = located.empty() ? fmt::format("{}: {}", what, layout::some_of(paths)) : std::string();
-    for (Located& one : with_companion(bare_directory(files, path, format, std::move(note))))
+    for (Located& one : with_companion(directory_at(files, path, format, std::move(note))))
       located.push_back(std::move(one));
   }
   return located;

@@ -37,7 +37,8 @@ FilePlace place_of(const std::string& file);
 /// - a bare DCP directory: itself;
 /// - a training tree's root (it or its checkpoints/ holds latest_checkpoint.txt): the model of the iteration
 ///   that the pointer names; an iteration: its model; an Accelerate / HF Trainer parent: its model;
-/// - any other directory with exactly one checkpoint one or two levels below: that one;
+/// - any other directory with exactly one of these, or of the directories of safetensors files below, one or
+///   two levels below: that one (torch files are not looked for);
 /// - a torch file, a safetensors file, an index of such: itself;
 /// - a directory of safetensors files: model.safetensors.index.json in it, or the only other index, or the
 /// only

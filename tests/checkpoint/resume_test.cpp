@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "cairn/checkpoint.hpp"
+#include "cairn/convert.hpp"
 #include "checkpoint/journal_file.hpp"
 #include "dcp_fixture.hpp"
 #include "failure_of.hpp"
@@ -27,6 +28,7 @@ struct Trial {
   TempDir dir;
   ConsolidateOptions options;
   std::unique_ptr<Communicator> comm = solo_communicator();
+  std::uint64_t shard_bytes = 0;  // of safetensors files, which are written then
 
   Trial() {
     DcpFixture fixture;
@@ -50,7 +52,19 @@ struct Trial {
     fixture.add({"columns", DType::int64, {1000, 2000}, split({1000, 2000}, 1, 4)});
     fixture.write(dir, "source");
   }
-  ConsolidateReport go(FileSystem& files = posix_file_system()) { return consolidate(*comm, files, options); }
+  void write_safetensors(std::uint64_t most_bytes) {
+    options.destination = dir / "out";
+    options.objects = ObjectPolicy::drop;
+    shard_bytes = most_bytes;
+  }
+  ConsolidateReport go(FileSystem& files = posix_file_system()) {
+    if (shard_bytes == 0) return consolidate(*comm, files, options);
+    ConvertOptions all;
+    static_cast<ConsolidateOptions&>(all) = options;
+    all.to = ConvertTo::safetensors;
+    all.max_shard_bytes = shard_bytes;
+    return convert(*comm, files, all);
+  }
   Names left() const { return posix_file_system().list(dir / "out"); }
   std::string output(const std::string& name = "m.pth") const { return dir.read("out/" + name); }
 
@@ -129,7 +143,8 @@ void expect_any_kill_is_survived(Trial& run, const Names& files, std::uint64_t s
       const std::string what =
           "operation " + std::to_string(static_cast<int>(operation)) + ", call " + std::to_string(call);
       // killed behind the journal's end
-      const bool is_over = run.left() == files && run.output() == expected[0];
+      bool is_over = run.left() == files;
+      for (std::size_t i = 0; is_over && i < files.size(); ++i) is_over = run.output(files[i]) == expected[i];
       if (!is_over || run.options.overwrite) resumed += run.go().resumed_bytes;
       EXPECT_EQ(run.left(), files) << what;
       for (std::size_t i = 0; i < files.size(); ++i)
@@ -170,6 +185,22 @@ TEST(Resume, ARunKilledAtAnyCallGoesOnWithTheKernelsCopies) {
   run.options.sync = false;
   run.options.copy = CopyMode::kernel;
   expect_any_kill_is_survived(run, {"m.pth"}, 4);
+}
+
+TEST(Resume, ASafetensorsFileKilledAtAnyCallGoesOn) {
+  Trial run;
+  run.write_safetensors(100'000'000);
+  expect_any_kill_is_survived(run, {"model.safetensors"}, 4);
+}
+
+TEST(Resume, SafetensorsFilesKilledAtAnyCallGoOn) {
+  const Names files{"model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors",
+                    "model.safetensors.index.json"};
+  Trial run;
+  run.options.sync = false;
+  run.write_safetensors(4'000'000);
+  expect_any_kill_is_survived(run, files, 4);
+  expect_any_kill_is_survived(run, files, 4, "the old one");
 }
 
 // One job after the other, each killed again and again until it comes to its end.

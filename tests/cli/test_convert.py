@@ -72,6 +72,26 @@ class Convert(CliTest):
         self.assert_success(self.cairn("convert", self.out, self.folder / "back.pth"))
         self.assertEqual(payload(self.folder / "back.pth", "data/0"), numbered(0, 12))
 
+    def test_further_outputs_come_from_a_torch_file_too(self):
+        state = {name: {"w": tensor_of("float32", (4, 3), i)} for i, name in enumerate(("net", "net_ema"))}
+        self.pth.write_bytes(torch_archive(state, [numbered(0, 12), numbered(100, 12)]))
+        self.assert_success(self.cairn("convert", self.pth, self.out / "m.pth", "--ema", "--output", f"{self.out / 'net.pth'}:select=net.*"))
+        self.assert_only(self.out, "m.pth", "model_ema_fp32.pth", "model_ema_bf16.pth", "net.pth")
+        self.assertEqual(payload(self.out / "model_ema_fp32.pth", "data/0"), numbered(100, 12))
+        self.assertEqual(payload(self.out / "net.pth", "data/0"), numbered(0, 12))
+
+    def test_the_kernel_copies_from_a_torch_file_what_has_a_crc(self):
+        large = numbered(0, 1 << 19)
+        self.pth.write_bytes(torch_archive({"w": tensor_of("float32", (1 << 19,))}, [large]))
+        report = json.loads(self.assert_success(self.cairn("convert", "--json", "--copy", "kernel", self.pth, self.folder / "o.pth")).stdout)
+        self.assertEqual(report["verified_bytes"], 0)
+        self.assert_success(self.cairn("convert", self.pth, self.folder / "safe.safetensors"))
+        self.assert_success(self.cairn("convert", "--copy", "kernel", self.folder / "safe.safetensors", self.folder / "s.pth"))
+        for name in ("o.pth", "s.pth"):
+            with zipfile.ZipFile(self.folder / name) as archive:
+                self.assertIsNone(archive.testzip())
+            self.assertEqual(payload(self.folder / name, "data/0"), large)
+
     def test_integer_keys_stay_ints_from_file_to_file(self):
         self.assert_success(self.cairn("convert", self.pth, self.folder / "y.pth"))
         self.assertIn(b"K\x00}", payload(self.folder / "y.pth", "data.pkl"))  # BININT1 0, EMPTY_DICT
@@ -254,7 +274,12 @@ class Convert(CliTest):
                       ("convert", self.dcp, self.out, "--to", "hdf5"), ("convert", self.dcp, "o.pth", "--ranks", 2),
                       ("convert", self.dcp, self.out, "--ranks", 0), ("reshard", self.dcp, self.out),
                       ("reshard", self.dcp, self.out, "--ranks", "x"), ("reshard", self.dcp, self.out, "--ranks", 2, "--split", "a=b"),
-                      ("convert", self.dcp, self.out, "--resume"), ("convert", self.dcp, self.out, "--dim", -1)):
+                      ("convert", self.dcp, self.out, "--resume"), ("convert", self.dcp, self.out, "--dim", -1),
+                      *(("convert", self.dcp, target, *words) for target in (self.out, "o.safetensors")
+                        for words in (("--ema",), ("--output", "x.pth:flat"), ("--output", "x.pth:select=*"), ("--copy", "kernel"))),
+                      *(("reshard", self.dcp, self.out, "--ranks", 2, word) for word in ("--resume", "--ema", "--fabric", "--whole-iteration")),
+                      ("convert", self.dcp, "o.pth", "--copy", "kernel", "--write", "gather"),
+                      ("convert", self.dcp, "o.pth", "--copy", "kernel", "--verify-source", "on")):
             with self.subTest(words=words[2:]):
                 self.assert_fails(self.cairn(*words, cwd=self.folder), 2)
         self.assertFalse(self.out.exists())

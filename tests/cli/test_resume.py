@@ -9,7 +9,7 @@ import tempfile
 import unittest
 
 import tiny_checkpoint
-from program import MPI_ENV, PROGRAM, CliTest, children, described, finish, send, start_until_part
+from program import MPI_ENV, PROGRAM, CliTest, children, described, finish, run, send, start_until_part
 
 SIZE_MIB = 96
 PART, JOURNAL = ".m.pth.cairn-part", ".m.pth.cairn-journal"
@@ -117,6 +117,112 @@ class Resume(CliTest):
         report = json.loads(self.assert_success(self.cairn(*self.again, "--json")).stdout)
         self.assertEqual(report["resumed_bytes"], 0)
         self.assert_fails(self.cairn(*self.again), 1, "exists")
+
+
+def six_tensors(path):
+    """Of 16 MiB each, half of it on each of two ranks."""
+    directory = tiny_checkpoint.Directory(path)
+    half = 2 << 20
+    for i in range(6):
+        payload = bytes((i, 1, 2, 3)) * half
+        directory.tensor(f"w{i}", "float32", (2 * half,), [((0,), (half,), "__0_0.distcp", payload), ((half,), (half,), "__1_0.distcp", payload)])
+    return directory.write()
+
+
+class ConvertResume(CliTest):
+    """The same for what convert writes: (destination, options, its part that is waited for, its journal)."""
+
+    INDEX = "model.safetensors.index.json"
+    SHARDS = ("hub", ("--to", "safetensors", "--max-shard-size", "20MiB"), "model-00001-of-00006.safetensors", INDEX)
+    FILE = ("m.safetensors", (), "m.safetensors", "m.safetensors")
+    TORCH = ("m.pth", ("--cast", "bfloat16"), "m.pth", "m.pth")
+
+    @classmethod
+    def setUpClass(cls):
+        cls.shared = pathlib.Path(tempfile.mkdtemp(prefix="cairn-cli-"))
+        cls.addClassCleanup(shutil.rmtree, cls.shared, True)
+        directory = six_tensors(cls.shared / "source")
+        cls.sources = {"dcp": directory, "torch": cls.shared / "source.pth", "safetensors": cls.shared / "source.safetensors"}
+        for kind in ("torch", "safetensors"):
+            run([PROGRAM, "convert", directory, cls.sources[kind], "--no-sync"])
+
+    def command(self, source, case):
+        return ["convert", self.sources[source], self.folder / case[0], *case[1], "--quiet", "--resume"]
+
+    def place(self, case):
+        return self.folder if case[0] == case[2] else self.folder / case[0]
+
+    def stop(self, source, case, *launcher):
+        place = self.place(case)
+        journal = place / f".{case[3]}.cairn-journal"
+        for _ in range(10):
+            process = start_until_part([*launcher, PROGRAM, *self.command(source, case), "--threads", "1"], place / case[2], bool(launcher))
+            if process:
+                self.addCleanup(lambda: process.poll() is None and process.kill())
+                pids = children(process.pid) if launcher else [process.pid]
+                send(pids, signal.SIGCONT)
+                while process.poll() is None and not journal.exists() and not (place / case[3]).exists():
+                    pass
+                send(pids, signal.SIGKILL)
+                if finish(process).returncode != 0 and journal.exists() and not (place / case[3]).exists():
+                    return
+            for path in (p for p in self.folder.rglob("*") if p.is_file()):
+                path.unlink()
+        self.skipTest("the run ended each time before it could be stopped")
+
+    def assert_goes_on(self, source, case, cairn):
+        self.assert_success(cairn(*self.command(source, case)))
+        plain = self.folder / "plain"
+        words = [word for word in self.command(source, case) if word != "--resume"]
+        words[2] = plain / case[0]
+        self.assert_success(self.cairn(*words))
+        made = {p.name: p.read_bytes() for p in self.place(case).iterdir() if p.is_file()}
+        expected = {p.name: p.read_bytes() for p in (plain if case[0] == case[2] else plain / case[0]).iterdir()}
+        self.assertEqual(made.keys(), expected.keys())
+        for name, content in expected.items():
+            self.assertTrue(made[name] == content, name)
+
+    def test_killed_runs_go_on(self):
+        for source, case in (("dcp", self.SHARDS), ("torch", self.FILE), ("safetensors", self.SHARDS), ("torch", self.TORCH), ("safetensors", self.TORCH)):
+            with self.subTest(source=source, target=case[0]):
+                self.stop(source, case)
+                self.assert_goes_on(source, case, self.cairn)
+                for path in self.folder.iterdir():
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    def test_killed_ranks_go_on_alone_and_the_other_way_round(self):
+        if not MPI_ENV:
+            self.skipTest("built without MPI")
+        self.stop("dcp", self.SHARDS, MPI_ENV, "mpirun", "-n", "3")
+        self.assert_goes_on("dcp", self.SHARDS, self.cairn)
+        shutil.rmtree(self.folder / "hub"), shutil.rmtree(self.folder / "plain")
+        self.stop("dcp", self.SHARDS)
+        self.assert_goes_on("dcp", self.SHARDS, lambda *words: self.mpirun(2, *words))
+
+    def test_another_job_is_refused_and_overwrite_begins_anew(self):
+        self.stop("dcp", self.SHARDS)
+        place = self.place(self.SHARDS)
+        before = sorted(p.name for p in place.iterdir())
+        again = self.command("dcp", self.SHARDS)
+        for changed, words in ((["20MiB", "30MiB"], ["--max-shard-size"]), (["--quiet", "--flat"], ["--flat"])):
+            command = [changed[1] if word == changed[0] else word for word in again]
+            self.assert_fails(self.cairn(*command), 1, *words, "--overwrite without --resume")
+        self.assert_fails(self.cairn(*again[:-1]), 1, "--resume")
+        self.assertEqual(sorted(p.name for p in place.iterdir()), before)
+        self.assert_success(self.cairn(*again[:-1], "--overwrite"))
+        self.assertFalse([p.name for p in place.iterdir() if p.name.startswith(".")])
+
+    def test_over_an_old_checkpoint_which_stays_until_the_end(self):
+        place, again = self.place(self.SHARDS), self.command("dcp", self.SHARDS)
+        self.assert_success(self.cairn("convert", self.sources["dcp"], place, "--to", "safetensors", "--max-shard-size", "40MiB"))
+        old = sorted(p.name for p in place.iterdir())
+        self.assert_fails(self.cairn(*again), 1, "exists")
+        self.assertEqual(sorted(p.name for p in place.iterdir()), old)
+        self.assert_success(self.cairn(*again, "--overwrite"))
+        self.assert_only(place, *(f"model-0000{i}-of-00006.safetensors" for i in range(1, 7)), self.INDEX)
+        self.assert_fails(self.cairn(*again), 1, "exists")
+        report = json.loads(self.assert_success(self.cairn(*again, "--overwrite", "--json")).stdout)
+        self.assertEqual(report["resumed_bytes"], 0)
 
 
 if __name__ == "__main__":

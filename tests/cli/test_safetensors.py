@@ -297,10 +297,9 @@ class Safetensors(CliTest):
 
     # ---- failures
 
-    def large(self):
-        """A file of 8 MiB, sparse."""
+    def large(self, size=8 << 20):
+        """A sparse file."""
         path = self.folder / "large.safetensors"
-        size = 8 << 20
         header = json.dumps({"a": {"dtype": "U8", "shape": [size // 2], "data_offsets": [0, size // 2]},
                              "b": {"dtype": "U8", "shape": [size // 2], "data_offsets": [size // 2, size]}}).encode()
         path.write_bytes(struct.pack("<Q", len(header)) + header)
@@ -324,8 +323,8 @@ class Safetensors(CliTest):
     def test_a_source_that_is_cut_while_it_is_read_leaves_the_old_output(self):
         self.assert_success(self.cairn("convert", self.file, self.out, "--to", "safetensors", "--max-shard-size", 20))
         before = tree(self.out)
-        source = self.large()
-        process = start_until_part([PROGRAM, "convert", source, self.out, "--to", "safetensors", "--max-shard-size", 1 << 20, "--overwrite"],
+        source = self.large(128 << 20)
+        process = start_until_part([PROGRAM, "convert", source, self.out, "--to", "safetensors", "--max-shard-size", 1 << 20, "--overwrite", "--threads", 1],
                                    self.out / "model-00001-of-00002.safetensors")
         if process is None:
             self.skipTest("it was over too soon")

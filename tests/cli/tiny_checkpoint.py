@@ -29,8 +29,8 @@ standins.place(_rebuild_tensor_v2, "torch._utils")
 class _Stored:
     """A storage as torch.save names it: by a persistent id."""
 
-    def __init__(self, kind, count):
-        self.key = ("storage", getattr(standins.module("torch"), kind), "0", "cpu", count)
+    def __init__(self, kind, count, number=0):
+        self.key = ("storage", getattr(standins.module("torch"), kind), str(number), "cpu", count)
 
 
 class _TensorOf:
@@ -68,8 +68,8 @@ def torch_archive(value, storages=(), stem="archive"):
     return out.getvalue()
 
 
-def tensor_of(element_type, shape):
-    return _TensorOf(_Stored(STORAGES[element_type][0], element_count(shape)), shape)
+def tensor_of(element_type, shape, storage=0):
+    return _TensorOf(_Stored(STORAGES[element_type][0], element_count(shape), storage), shape)
 
 
 def tensor_item(element_type, shape, payload):

@@ -271,6 +271,19 @@ TEST_F(Layouts, AParentOfOneStandsForIt) {
   EXPECT_THROW(parts(dir_.path()), Error);
 }
 
+TEST_F(Layouts, AParentOfOneStandsForSafetensorsFilesToo) {
+  dir_.write("run/checkpoint-500/model.safetensors", "x"), dir_.write("run/checkpoint-500/optimizer.pt", "x");
+  expect_taken(dir_ / "run", dir_ / "run/checkpoint-500/model.safetensors", "safetensors",
+               {"one checkpoint below it", dir_ / "run/checkpoint-500"});
+  EXPECT_EQ(parts(dir_ / "run"), std::vector{dir_ / "run/checkpoint-500/model.safetensors"});
+  const std::string box = "shard-00001-model-00001-of-00001.safetensors";
+  dir_.write("hf/step-1/sharded/" + box, std::string("\x02\0\0\0\0\0\0\0{}", 10));
+  expect_taken(dir_ / "hf", dir_ / "hf/step-1/sharded", "hf_dcp", {"one checkpoint below it"});
+  dir_.write("run/checkpoint-1000/model.safetensors.index.json", "x"), dir_.write("run/dcp/.metadata", "x");
+  expect_not_found(dir_ / "run", {"pass one of", dir_ / "run/checkpoint-1000, ", dir_ / "run/dcp"});
+  EXPECT_EQ(parts(dir_ / "run").size(), 3u);
+}
+
 TEST_F(Layouts, ThreeLevelsBelowIsNotSearched) {
   dir_.write("a/b/c/.metadata", "x");
   EXPECT_EQ(refusal(dir_.path()).kind(), ErrorKind::not_found);
@@ -367,6 +380,9 @@ TEST_F(Layouts, HuggingFacesShardsOfBoxesAreTheirDirectory) {
   EXPECT_EQ(located(dir_ / "below").format, "hf_dcp");
   dir_.write("below/model-00001-of-00001.safetensors", "x");
   EXPECT_EQ(located(dir_ / "below").path, dir_ / "below/model-00001-of-00001.safetensors");
+  EXPECT_NE(located(dir_ / "below").note.find("zeros"), std::string::npos);
+  EXPECT_NE(located(dir_ / "below").note.find("pass " + (dir_ / "below/sharded")), std::string::npos);
+  EXPECT_TRUE(located(dir_ / "below/sharded").note.empty());
   expect_refused(dir_ / ("hf/" + name), {"one file of a directory", "pass " + (dir_ / "hf")});
 }
 

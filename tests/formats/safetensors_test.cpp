@@ -196,6 +196,38 @@ TEST_F(Safetensors, ShapesMustBeThoseOfTheBytes) {
   EXPECT_EQ(fault_of(file_of("{" + tensor("a", "Q9", "4", "0,4") + "}", 4)), FaultKind::dtype);
 }
 
+TEST_F(Safetensors, OtherNamesThatMetadataRecordsAreTensorsOfTheSameBytes) {
+  const auto contents = read_file(file_of(
+      R"({"__metadata__":{"z":"a","pt":"a","b":"a","format":"pt","a":"b","c":"none","author":"me"},)" +
+          tensor("b", "U8", "2", "4,6") + "," + tensor("a", "U8", "2,2", "0,4") + "}",
+      6));
+  const Catalog& catalog = contents.catalog;
+  ASSERT_EQ(catalog.tensors().size(), 4u);
+  const auto chunk = [&](std::size_t i) { return catalog.chunks(catalog.tensors()[i])[0]; };
+  EXPECT_EQ(catalog.name(catalog.tensors()[2]), "pt");
+  EXPECT_EQ(catalog.name(catalog.tensors()[3]), "z");
+  for (const std::size_t i : {2u, 3u}) {
+    EXPECT_EQ(chunk(i).byte_offset, chunk(1).byte_offset);
+    EXPECT_EQ(catalog.byte_count(catalog.tensors()[i]), 4u);
+    EXPECT_EQ(catalog.shape(catalog.tensors()[i]).size(), 2u);
+  }
+}
+
+TEST_F(Safetensors, EachShardMayRecordTheOtherNamesOfAll) {
+  const std::string said = R"({"__metadata__":{"format":"pt","x":"b"},)";
+  dir_.write("m-1.safetensors", file_of(said + tensor("a", "U8", "4", "0,4") + "}", 4));
+  dir_.write("m-2.safetensors", file_of(said + tensor("b", "U8", "2", "0,2") + "}", 2));
+  dir_.write("m.index.json",
+             R"({"metadata": {"x": "b"}, "weight_map": {"b": "m-2.safetensors", "a": "m-1.safetensors"}})");
+  const auto contents = read({dir_.path(), "m.index.json"});
+  ASSERT_EQ(contents.catalog.tensors().size(), 3u);
+  EXPECT_EQ(contents.catalog.name(contents.catalog.tensors()[2]), "x");
+  EXPECT_EQ(contents.catalog.chunks()[2].file, 1u);
+  dir_.write("m-1.safetensors",
+             file_of(R"({"__metadata__":{"x":"a"},)" + tensor("a", "U8", "4", "0,4") + "}", 4));
+  EXPECT_EQ(fault_of(Site{dir_.path(), "m.index.json"}), FaultKind::storage_data);
+}
+
 // --- an index ---------------------------------------------------------------------------------------------
 
 TEST_F(Safetensors, TheIndexDecides) {

@@ -52,6 +52,7 @@ def prepare():
         sharding = json.dumps({"w": {"saved_offsets": [25 * i, 0]}})
         save_file({"w": rows.contiguous()}, f"hf-sharded/shard-0000{i + 1}-model-00001-of-00001.safetensors",
                   metadata={"DCP_SHARDING_INFO": sharding, "DCP_VERSION": "1.0", "format": "pt"})
+    torch.save({"state": {i: {"step": torch.tensor(3.0), "exp_avg": iota(4 + i)} for i in range(2)}, "param_groups": [{"lr": 0.1, "params": [0, 1]}]}, "adam.pth")
     torch.save({"embed.weight": iota(10, 4), "out.head.weight": iota(6, 8), "out.bias": iota(8)}, "pretrained.pth")
 
 
@@ -90,6 +91,11 @@ def check(cairn):
     require(load("titan.pth")["step"] == 1000, "titan.pth")
     require(equal({"w": WEIGHTS["w"]}, load_file("merged.safetensors")), "merged.safetensors")
     require(equal({f"model.{name}": value for name, value in WEIGHTS.items()}, load("from-safetensors.pth")), "from-safetensors.pth")
+    states = {name: {"step": torch.tensor(3.0), "exp_avg": iota(4 + i)} for i, name in enumerate(("embed.weight", "out.bias"))}
+    require(equal({"state": states, "param_groups": [{"lr": 0.1, "params": [0, 1]}]}, load("adam-by-name.pth")), "adam-by-name.pth")
+    flat = {f"state.{name}.{key}": torch.zeros_like(value) for name, state in states.items() for key, value in state.items()}
+    dcp.load(flat, checkpoint_id="adam-by-name", no_dist=True)
+    require(equal({f"state.{name}.{key}": value for name, state in states.items() for key, value in state.items()}, flat), "adam-by-name/")
     listed = json.loads(subprocess.run([cairn, "ls", "--json", "start"], capture_output=True, check=True).stdout)
     require({one["name"]: one["chunk_count"] for one in listed["tensors"]} == {"embed.weight": 4, "out.head.weight": 4, "out.bias": 1}, "start/")
 

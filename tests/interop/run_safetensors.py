@@ -219,11 +219,32 @@ class Safetensors(unittest.TestCase):
         other = Model()
         self.assertEqual(load_model(other, alias), (set(), []))
         self.assertTrue(torch.equal(other.head.weight, model.embed.weight))
+        self.check_other_names(self.folder / "theirs.safetensors", alias, {k: v.detach() for k, v in model.state_dict().items()})
         # Shares a storage, but is another view of it.
         base = numbered(12)
         torch.save({"a": base[:6], "b": base[6:], "c": base[:6].view(2, 3), "d": base[:6]}, self.folder / "views.pth")
         made = self.on_all_ranks(self.folder / "views.pth", "views.safetensors", "--tied", "alias")
         self.same(load_file(made), {"a": base[:6].clone(), "b": base[6:].clone(), "c": base[:6].view(2, 3).clone()})
+
+    def check_other_names(self, theirs, ours, state):
+        """Files of save_model, and shards of Cairn's: all names come back, from them and from what is made of them."""
+        self.cairn("convert", ours, self.folder / "shards", "--to", "safetensors", "--tied", "alias", "--max-shard-size", 100)
+        self.assertGreater(len(list((self.folder / "shards").glob("*.safetensors"))), 1)
+        for i, source in enumerate((theirs, ours, self.folder / "shards")):
+            self.assertEqual(self.listed(source), self.described(state))
+            self.cairn("verify", "--quiet", source)
+            for ranks in (0, 3):
+                made = self.folder / f"other{i}.np{ranks}"
+                self.cairn("convert", source, made / "all.pth", ranks=ranks)
+                self.same(torch.load(made / "all.pth"), state)
+                self.cairn("convert", source, made / "all.safetensors", ranks=ranks)
+                self.same(load_file(made / "all.safetensors"), state)
+                self.cairn("convert", source, made / "again.safetensors", "--tied", "alias", ranks=ranks)
+                self.assertTrue(same_bytes(made / "again.safetensors", ours))
+                self.cairn("convert", source, made / "dcp", "--ranks", 2, ranks=ranks)
+                wanted = {k: torch.zeros_like(v) for k, v in state.items()}
+                dcp.load(wanted, checkpoint_id=made / "dcp", no_dist=True)
+                self.same(wanted, state)
 
     # ---- DCP directories of torch
 

@@ -92,7 +92,8 @@ std::optional<Parent> accelerate_parent(const Folder& folder) {
 
 class Search {
  public:
-  explicit Search(FileSystem& files) : files_(files) {}
+  Search(FileSystem& files, const std::function<bool(const Folder&)>& is_checkpoint)
+      : files_(files), is_checkpoint_(is_checkpoint) {}
 
   void look_below(const Folder& folder, int levels) {
     for (const auto& name : folder.names()) {
@@ -119,7 +120,7 @@ class Search {
   }
 
   void visit(const Folder& folder, int levels) {
-    if (has_metadata(folder)) {
+    if (is_checkpoint_(folder)) {
       found_.directories.push_back(folder.path());
     } else if (!folder.first([](std::string_view name) { return name.ends_with(".distcp"); }).empty()) {
       if (found_.unfinished.empty()) found_.unfinished = folder.path();
@@ -129,6 +130,7 @@ class Search {
   }
 
   FileSystem& files_;
+  const std::function<bool(const Folder&)>& is_checkpoint_;
   Found found_;
   std::size_t looked_ = 0;
   std::set<std::pair<std::uint64_t, std::uint64_t>> known_;
@@ -145,8 +147,9 @@ std::optional<Parent> known_parent(FileSystem& files, const Folder& folder) {
   return accelerate_parent(folder);
 }
 
-Found checkpoints_below(FileSystem& files, const Folder& folder) {
-  Search search(files);
+Found checkpoints_below(FileSystem& files, const Folder& folder,
+                        const std::function<bool(const Folder&)>& is_checkpoint) {
+  Search search(files, is_checkpoint);
   search.look_below(folder, 2);
   return search.take();
 }

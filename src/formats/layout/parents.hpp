@@ -2,6 +2,7 @@
 // Directories that hold checkpoints below them. Local.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,14 +27,15 @@ struct Parent {
 std::optional<Parent> known_parent(FileSystem& files, const Folder& folder);
 
 struct Found {
-  std::vector<std::string> directories;  ///< that hold a .metadata; one reached by two names once
+  std::vector<std::string> directories;  ///< that are checkpoints; one reached by two names once
   std::string unfinished;                ///< the first with shards but no .metadata; empty: none
   std::string unreadable;                ///< the first that could not be looked into; empty: none
   bool all = true;                       ///< false: there are too many entries to look at
 };
 
-/// Directories one or two levels below that hold a `.metadata`.
-Found checkpoints_below(FileSystem& files, const Folder& folder);
+/// Directories one or two levels below for which `is_checkpoint` holds; it is not looked below those.
+Found checkpoints_below(FileSystem& files, const Folder& folder,
+                        const std::function<bool(const Folder&)>& is_checkpoint);
 
 /// "a, b, c, …": at most ten of them.
 std::string some_of(const std::vector<std::string>& paths);

@@ -22,7 +22,7 @@
 namespace cairn::safetensors {
 namespace {
 
-constexpr std::string_view kShardingInfo = "DCP_SHARDING_INFO";
+constexpr std::string_view kShardingInfo = "DCP_SHARDING_INFO", kFormat = "format";
 constexpr std::size_t kMostNamed = 5;
 
 // --- the index --------------------------------------------------------------------------------------------
@@ -160,6 +160,27 @@ Offsets offsets_in(const Header& header, const std::string& file) {
 
 // --- headers as a catalogue -------------------------------------------------------------------------------
 
+class NamesOfTensors {
+ public:
+  explicit NamesOfTensors(const Catalog& catalog) : catalog_(catalog), sorted_(catalog.tensors().size()) {
+    std::iota(sorted_.begin(), sorted_.end(), std::uint32_t{0});
+    std::ranges::sort(sorted_, {}, [this](std::uint32_t tensor) { return name(tensor); });
+  }
+
+  std::optional<std::uint32_t> find(std::string_view wanted) const {
+    const auto found =
+        std::ranges::lower_bound(sorted_, wanted, {}, [this](std::uint32_t tensor) { return name(tensor); });
+    if (found == sorted_.end() || name(*found) != wanted) return std::nullopt;
+    return *found;
+  }
+
+ private:
+  std::string_view name(std::uint32_t tensor) const { return catalog_.name(catalog_.tensors()[tensor]); }
+
+  const Catalog& catalog_;
+  std::vector<std::uint32_t> sorted_;
+};
+
 /// A tensor, or a box of one, in a file.
 struct Piece {
   std::uint32_t file;
@@ -187,6 +208,7 @@ class Reading {
       find_twins();
       for (std::uint32_t file = 0; file < headers_.size(); ++file) add_file(file);
       if (index_) check_index();
+      add_aliases();
     }
     return std::move(contents_);
   }
@@ -292,6 +314,47 @@ class Reading {
       contents_.notes.push_back(
           fmt::format("{} names no {}{}: left out", escape_name(site_.name), left_out_names_,
                       left_out_ > kMostNamed ? fmt::format(" and {} more", left_out_ - kMostNamed) : ""));
+  }
+
+  // --- other names of tensors
+  struct Alias {
+    std::string name;
+    std::uint32_t tensor;
+  };
+
+  void add_aliases() {
+    Catalog& catalog = contents_.catalog;
+    for (const Alias& alias : find_aliases()) {
+      const TensorInfo tensor = catalog.tensors()[alias.tensor];
+      const StoredItem bytes = catalog.chunks(tensor).front();
+      const std::vector<std::int64_t> shape(catalog.shape(tensor).begin(), catalog.shape(tensor).end());
+      const std::vector<std::int64_t> origin(shape.size(), 0);
+      catalog.add_tensor(catalog.add_string(alias.name), tensor.dtype, shape);
+      catalog.add_chunk({origin, shape}, bytes.file, bytes.byte_offset, bytes.byte_length);
+    }
+  }
+
+  std::vector<Alias> find_aliases() {
+    TextPairs said;
+    for (const Header& header : headers_)
+      said.insert(said.end(), header.metadata.begin(), header.metadata.end());
+    std::erase_if(said, [](const auto& pair) { return pair.first == kFormat; });
+    if (said.empty()) return {};
+    std::ranges::sort(said);
+    const auto again = std::ranges::unique(said);  // each shard says all
+    said.erase(again.begin(), again.end());
+    const NamesOfTensors names(contents_.catalog);
+    std::vector<Alias> aliases;
+    for (auto& [alias, kept] : said) {
+      const auto tensor = names.find(kept);
+      if (!tensor || names.find(alias)) continue;
+      if (aliases.empty() || aliases.back().name != alias)
+        aliases.push_back({std::move(alias), *tensor});
+      else
+        add_fault(FaultKind::storage_data, aliases.back().name, 0, kLengthBytes,
+                  "__metadata__ says that it is another name of two tensors");
+    }
+    return aliases;
   }
 
   bool is_faulty(std::string_view tensor) const {

@@ -47,8 +47,11 @@ struct Contents {
 
 /// Reads all headers. Into `faults` goes what read_header finds; a file that is missing; a header that cannot
 /// be read; a tensor that two shards hold, or that the index names and its shard has not; boxes that do not
-/// tile their tensor, or have two dtypes. A tensor of a shard that the index does not name is left out, with
-/// a note.
+/// tile their tensor, or have two dtypes; a name that is to be another one of two tensors. A tensor of a
+/// shard that the index does not name is left out, with a note. Other names of whole tensors, which
+/// safetensors.torch.save_model records in `__metadata__` as {other name: name}, are tensors of the catalogue
+/// too, after all others, by name, with the same bytes. What is there of any other form (no tensor of the
+/// second name, or one of the first) is no such record, nor is the key "format".
 Contents read_contents(FileSystem& files, const Site& site, FaultList& faults);
 
 }  // namespace cairn::safetensors
