@@ -240,19 +240,15 @@ class Consolidation {
     if (!options_.dequant) return;
     if (by_kernel())
       fail(ErrorKind::invalid_argument, "the kernel copies bytes as they are: dequant goes with --copy user");
-    for (const std::string& name : dequantize())
-      report_.skipped.push_back(
-          fmt::format("'{}': the scales of a tensor that is written as bfloat16", escape_name(name)));
+    dequantize();
     report_.warnings.push_back(fmt::format(
-        "{} tensors of 8-bit floats become bfloat16; their scales are not written", report_.skipped.size()));
+        "{} tensors of 8-bit floats become bfloat16; their scales are not written", scales_.size()));
   }
 
-  // Returns the companions' names.
-  std::vector<std::string> dequantize() {
+  void dequantize() {
     auto made = std::make_unique<DequantSource>(std::move(source_), options_.verify_source);
-    auto companions = made->companions();
+    scales_ = made->companions();
     source_ = std::move(made);
-    return companions;
   }
 
   std::uint64_t metadata_bytes() const {
@@ -268,6 +264,9 @@ class Consolidation {
       report_.warnings.insert(report_.warnings.end(), notes.begin(), notes.end());
     }
     outputs_->plan_all(requests_, *source_, metadata_bytes());
+    for (const std::string& name : scales_)
+      report_.skipped.push_back(
+          fmt::format("'{}': the scales of a tensor that is written as bfloat16", escape_name(name)));
     planned_.emplace(plan_, source_->catalog());
     outputs_->create(files, *planned_, run_source_ ? run_source_->digest() : FileDigest(), machines_);
     return comm_.size() > 1 && !gather_ ? plan_.encode(source_->encode()) : Bytes();
@@ -434,6 +433,7 @@ class Consolidation {
 
   ConsolidationPlan plan_;
   std::unique_ptr<CheckpointSource> source_;
+  std::vector<std::string> scales_;  // companions that dequant leaves out
   std::optional<PlannedOutputs> planned_;
   Share share_;
 

@@ -14,7 +14,9 @@ namespace {
 
 constexpr std::uint64_t kBlockBytes = 256 << 10;
 constexpr std::size_t kKeptBlocks = (16 << 20) / kBlockBytes;
-constexpr std::uint64_t kTrail = 8;      // blocks kept behind a stream that runs past what nobody asked for
+// Blocks kept behind a stream that runs on: to the end, for whoever wants to know the size; to a piece whose
+// reader came before those of the pieces in front, one for each of 8 threads.
+constexpr std::uint64_t kTrailToEnd = 8, kTrailToPiece = 32;
 constexpr std::uint64_t kMostTimes = 3;  // that an item is expanded before it is spilled
 constexpr std::size_t kMostItems = 65536;
 
@@ -121,7 +123,7 @@ ExpandedItems::Block ExpandedItems::block_at(Item& item, std::uint64_t at) {
     return bytes;
   }
   while (item.next_block < block) {
-    if (item.next_block >= kTrail) drop({item.number, item.next_block - kTrail});
+    if (item.next_block >= kTrailToPiece) drop({item.number, item.next_block - kTrailToPiece});
     expand_next(item);
     if (item.size && at >= *item.size) fail_beyond(item, at);
   }
@@ -161,7 +163,7 @@ ExpandedItems::Block ExpandedItems::expand_next(Item& item) {
 void ExpandedItems::expand_rest(Item& item) {
   if (!item.stream) start(item);
   while (!item.size) {
-    if (item.next_block >= kTrail) drop({item.number, item.next_block - kTrail});
+    if (item.next_block >= kTrailToEnd) drop({item.number, item.next_block - kTrailToEnd});
     expand_next(item);
   }
 }
