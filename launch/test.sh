@@ -11,7 +11,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 launch/setup.sh
 
-gate=(-DCAIRN_WERROR=ON -DCAIRN_WITH_MPI=ON -DCAIRN_WITH_TORCH=ON -DCAIRN_WITH_HDF5=ON -DCAIRN_WITH_ISAL=ON)
+gate=(-DCAIRN_WERROR=ON -DCAIRN_WITH_MPI=ON -DCAIRN_WITH_TORCH=ON -DCAIRN_WITH_HDF5=ON -DCAIRN_WITH_ISAL=ON
+      -DCAIRN_WITH_ZSTD=ON)
 build release all "${gate[@]}"
 build sanitize sanitized_tests "${gate[@]}"
 

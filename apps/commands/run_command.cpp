@@ -113,6 +113,7 @@ void add_name_options(Grammar& grammar) {
       "strip-prefix", words("P"), "drop these leading components")(
       "rename", words("FROM=TO"), "other leading components")("map", word("FILE"),
                                                               "other names, old<TAB>new a line")(
+      "dequant", flag(), "8-bit floats with a companion NAME_scale_inv as bfloat16, before any other rule")(
       "cast", words("[GLOB=]DTYPE"),
       "write floating-point tensors as float32, float16 or bfloat16; GLOB=keep");
 }
@@ -189,6 +190,7 @@ void read_run_options(const Grammar& grammar, const Parsed& parsed, ConsolidateO
   if (parsed.has("threads"))
     options.threads = number_option("--threads", parsed.text("threads"), 1, kMostThreads);
   options.names = name_options(parsed);
+  options.dequant = parsed.options["dequant"].as<bool>();
   options.verify_source = one_of<bool>(grammar, parsed, "verify-source", {{"on", true}, {"off", false}});
   options.write = one_of<WriteMode>(
       grammar, parsed, "write",

@@ -3,6 +3,7 @@
 
 #include "base/crc32.hpp"
 #include "commands/commands.hpp"
+#include "formats/dcp/zstd_stream.hpp"
 #include "json_text.hpp"
 
 #ifndef CAIRN_HAVE_MPI
@@ -14,13 +15,14 @@ namespace {
 
 struct Part {
   std::string_view key, label;
-  std::string_view what;  // empty: not compiled in
+  std::string what;  // empty: not compiled in
 };
 
 // HDF5 is linked by nothing yet; libtorch by the library for training programs only.
 std::vector<Part> parts() {
   return {{"mpi", "MPI", CAIRN_MPI_TEXT},
           {"crc32", "CRC-32", crc32_engine()},
+          {"zstd", "zstd", dcp::zstd_version()},
           {"hdf5", "HDF5", ""},
           {"torch", "torch", ""},
           {"build", "build", CAIRN_BUILD_TYPE}};

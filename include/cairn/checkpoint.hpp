@@ -119,6 +119,9 @@ struct ConsolidateOptions {
   bool fabric = false;
   /// `source` is an iteration of a training tree, or the tree's root: all components, each under its name.
   bool whole_iteration = false;
+  /// Tensors of 8-bit floats with a companion `<name>_scale_inv` as bfloat16, without the companions, before
+  /// any other rule (docs/names-and-casts.md). Not with CopyMode::kernel.
+  bool dequant = false;
   bool flat = false;  ///< flat names as keys; else the recorded nesting is rebuilt
   NameOptions names;  ///< of the main output
   bool ema = false;   ///< also model_ema_fp32.pth and model_ema_bf16.pth beside it, of what `net_ema.` names

@@ -34,12 +34,16 @@ struct TensorInfo {
   std::uint64_t chunk_count;
 };
 
+/// What was done to an item's bytes before they were stored.
+enum class Transform : std::uint8_t { none, zstd };
+
 /// A stored piece of a tensor, or the stored bytes of an object (then without box).
 struct StoredItem {
   std::uint64_t box_at;  ///< index into the coordinate pool: ndim offsets, then ndim sizes
   std::uint64_t byte_offset, byte_length;
   std::uint32_t
       file;  ///< index into files; kNoFile when the metadata names none (an empty chunk may have none)
+  Transform transform = Transform::none;  ///< byte_length is that of what is stored
 };
 inline constexpr std::uint32_t kNoFile = 0xffffffff;
 
@@ -88,8 +92,10 @@ class Catalog {
   StringId add_string(std::string_view text);
   std::uint32_t add_file(std::string path);
   TensorInfo& add_tensor(StringId name, DType dtype, std::span<const std::int64_t> shape);
-  void add_chunk(BoxView box, std::uint32_t file, std::uint64_t byte_offset, std::uint64_t byte_length);
-  void add_object(StringId name, std::uint32_t file, std::uint64_t byte_offset, std::uint64_t byte_length);
+  void add_chunk(BoxView box, std::uint32_t file, std::uint64_t byte_offset, std::uint64_t byte_length,
+                 Transform transform = Transform::none);
+  void add_object(StringId name, std::uint32_t file, std::uint64_t byte_offset, std::uint64_t byte_length,
+                  Transform transform = Transform::none);
   /// Of the entry added last.
   void set_path(std::span<const PathStep> path);
   /// Where a chunk, or an object, has been stored: known only after the rest.

@@ -26,6 +26,7 @@
 #include "checkpoint/shard_outputs.hpp"
 #include "checkpoint/source_access.hpp"
 #include "checkpoint/visibility.hpp"
+#include "engine/dequant_source.hpp"
 #include "engine/storage_crc.hpp"
 #include "engine/transfer.hpp"
 #include "formats/dcp/bare_source.hpp"
@@ -236,6 +237,18 @@ class Consolidation {
       source_ = std::make_unique<dcp::BareSource>(files, plan_.directory, std::move(target_.live->catalog));
     else
       source_ = run_source_->open(files);
+    if (!options_.dequant) return;
+    if (by_kernel())
+      fail(ErrorKind::invalid_argument, "the kernel copies bytes as they are: dequant goes with --copy user");
+    dequantize();
+    report_.warnings.push_back(fmt::format(
+        "{} tensors of 8-bit floats become bfloat16; their scales are not written", scales_.size()));
+  }
+
+  void dequantize() {
+    auto made = std::make_unique<DequantSource>(std::move(source_), options_.verify_source);
+    scales_ = made->companions();
+    source_ = std::move(made);
   }
 
   std::uint64_t metadata_bytes() const {
@@ -251,6 +264,9 @@ class Consolidation {
       report_.warnings.insert(report_.warnings.end(), notes.begin(), notes.end());
     }
     outputs_->plan_all(requests_, *source_, metadata_bytes());
+    for (const std::string& name : scales_)
+      report_.skipped.push_back(
+          fmt::format("'{}': the scales of a tensor that is written as bfloat16", escape_name(name)));
     planned_.emplace(plan_, source_->catalog());
     outputs_->create(files, *planned_, run_source_ ? run_source_->digest() : FileDigest(), machines_);
     return comm_.size() > 1 && !gather_ ? plan_.encode(source_->encode()) : Bytes();
@@ -268,9 +284,11 @@ class Consolidation {
                                                     Catalog::decode(source));
       else
         source_ = decode_source(files_, plan_.source_kind, plan_.directory, source);
+      if (options_.dequant) dequantize();
       planned_.emplace(plan_, source_->catalog());
     }
-    fit_threads(kBufferBytesPerThread + planned_->writer_bytes());
+    fit_threads(kBufferBytesPerThread + planned_->writer_bytes() +
+                (options_.dequant ? kDequantBytesPerThread : 0));
     if (!plan_.is_complete && !dry_) planned_->open(files_, options_.visibility_timeout_s, options_.sync);
   }
 
@@ -397,8 +415,7 @@ class Consolidation {
       if (crcs[i] != content.crc) {
         fail_corrupt(
             "{} at byte {}: {} bytes of a storage inside an object have CRC-32 {:08x}, {:08x} expected",
-            escape_name(source_->catalog().files()[content.file]), content.byte_offset, content.bytes,
-            crcs[i], content.crc);
+            source_->file_text(content.file), content.byte_offset, content.bytes, crcs[i], content.crc);
       }
       report_.verified_bytes += content.bytes;
     }
@@ -416,6 +433,7 @@ class Consolidation {
 
   ConsolidationPlan plan_;
   std::unique_ptr<CheckpointSource> source_;
+  std::vector<std::string> scales_;  // companions that dequant leaves out
   std::optional<PlannedOutputs> planned_;
   Share share_;
 

@@ -22,6 +22,7 @@ void check_arguments(const Communicator& comm, const LiveState& state, const Con
          state.description().rank());
   if (!options.source.empty() || !options.destination.empty())
     fail(ErrorKind::invalid_argument, "consolidate: a live state has no source, and goes to the path given");
+  if (options.dequant) fail(ErrorKind::invalid_argument, "consolidate: a live state goes without dequant");
   if (options.resume || options.copy == CopyMode::kernel)
     fail(ErrorKind::invalid_argument, "consolidate: a live state goes without journal and copying kernel");
   if (link != nullptr && link->size() != comm.size()) {

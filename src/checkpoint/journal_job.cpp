@@ -60,6 +60,7 @@ JournalJob describe_job(const ConsolidateOptions& options, const ConsolidationPl
                  {"--strip-prefix", joined(names.strip_prefix)},
                  {"--rename", joined(names.rename)},
                  {"--map", names.map_file},
+                 {"--dequant", yes_no(options.dequant)},
                  {"--cast", joined(names.cast)},
                  {"--ema", yes_no(options.ema)},
                  {"--output", joined(options.more_outputs)},

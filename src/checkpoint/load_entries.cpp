@@ -99,8 +99,10 @@ std::vector<std::uint32_t> common_objects(const Catalog& catalog, std::span<cons
     if (entry.is_tensor || decision.is_dropped[i]) continue;
     const auto wanting = std::ranges::count_if(
         ranks, [&](const LoadFindings& one) { return static_cast<bool>(one.wanted[i]); });
-    const std::uint64_t size = catalog.objects()[entry.index].item.byte_length;
-    const bool is_small = size <= kMostCommonObject && bytes + size <= kMostCommonBytes;
+    const StoredItem& item = catalog.objects()[entry.index].item;
+    const std::uint64_t size = item.byte_length;
+    const bool is_small =
+        item.transform == Transform::none && size <= kMostCommonObject && bytes + size <= kMostCommonBytes;
     const bool is_shared = read_once != ReadOnce::off && wanting > 1 && is_small;
     if (wanting == 0 || (everywhere && !is_shared)) continue;
     bytes += size;

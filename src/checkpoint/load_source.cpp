@@ -40,10 +40,7 @@ class DcpLoadSource final : public LoadSource {
   bool has_objects_everywhere() const override { return true; }
 
   Bytes object_item(const ObjectInfo& object) override {
-    Bytes item(object.item.byte_length);
-    with_context([&] { return describe(object); },
-                 [&] { source_.read(object.item.file, object.item.byte_offset, item); });
-    return item;
+    return with_context([&] { return describe(object); }, [&] { return source_.object_bytes(object); });
   }
 
   std::string describe(const ObjectInfo& object) override {
@@ -165,9 +162,7 @@ class MergedLoadSource final : public LoadSource {
                         [&] {
                           if (const ObjectInfo* of_file = source_->object_of_file(object))
                             return objects_.item(*of_file);
-                          Bytes item(object.item.byte_length);
-                          source_->read(object.item.file, object.item.byte_offset, item);
-                          return item;
+                          return source_->object_bytes(object);
                         });
   }
 

@@ -21,7 +21,7 @@ class OutputCatalogMaker {
       made_.tensors.push_back(entry.index);
     } else {
       const StoredItem& item = source_.objects()[entry.index].item;
-      made_.catalog.add_object(name, item.file, item.byte_offset, item.byte_length);
+      made_.catalog.add_object(name, item.file, item.byte_offset, item.byte_length, item.transform);
       made_.objects.push_back(entry.index);
     }
   }

@@ -118,6 +118,14 @@ bool VerifyItems::is_empty_chunk(const VerifyItem& item) const {
          catalog.box(catalog.tensors()[item.tensor], catalog.chunks()[item.index]).empty();
 }
 
+bool VerifyItems::is_compressed(const VerifyItem& item) const {
+  const Catalog& catalog = task_.catalog;
+  if (item.kind == VerifyItem::Kind::torch_file) return false;
+  const bool is_object = item.kind == VerifyItem::Kind::object;
+  return (is_object ? catalog.objects()[item.index].item : catalog.chunks()[item.index]).transform !=
+         Transform::none;
+}
+
 // Each byte is then read once, whatever the metadata claims.
 void VerifyItems::drop_shared() {
   std::optional<VerifyItem> last;  // with bytes
@@ -140,6 +148,11 @@ void VerifyItems::drop_shared() {
 void VerifyItems::cut() {
   for (std::uint64_t i = 0; i < items_.size();) {
     const VerifyItem& first = items_[i];
+    if (is_compressed(first)) {
+      units_.push_back({i, i + 1, {0, 0}, first.byte_length});
+      ++i;
+      continue;
+    }
     if (first.byte_length > kSmallBytes) {
       const std::uint64_t end = first.is_alias ? 1 : first.byte_length;
       for (std::uint64_t at = 0; at < end; at += kSliceBytes) {
@@ -153,7 +166,8 @@ void VerifyItems::cut() {
     std::uint64_t reached = first.byte_offset;
     for (; run.end < items_.size() && cost(run) < kRunCost; ++run.end) {
       const VerifyItem& next = items_[run.end];
-      if (next.file != first.file || next.byte_length > kSmallBytes || next.byte_offset > reached + kMostGap)
+      if (is_compressed(next) || next.file != first.file || next.byte_length > kSmallBytes ||
+          next.byte_offset > reached + kMostGap)
         break;
       run.bytes += next.byte_length;
       reached = next.byte_offset + next.byte_length;

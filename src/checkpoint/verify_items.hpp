@@ -45,7 +45,7 @@ struct VerifyItem {
 };
 
 /// Items [begin, end) that are read together, all of one file, each small enough for the buffer; or a slice
-/// of one item.
+/// of one item; or one compressed item, of any size.
 struct VerifyUnit {
   std::uint64_t begin, end;
   ByteRange slice;      ///< of a single large item; {0, 0} for whole items
@@ -69,6 +69,7 @@ class VerifyItems {
 
   /// The CRC-32 of all its bytes by the manifest, if that names it.
   std::optional<std::uint32_t> manifest_crc(const VerifyItem& item) const;
+  bool is_compressed(const VerifyItem& item) const;
   /// The tensor's or object's name; empty for a torch file.
   std::string_view name(const VerifyItem& item) const;
   /// The damage as a fault of the checkpoint: with name, box, file, and the byte in that file.

@@ -12,6 +12,7 @@
 #include "base/crc32.hpp"
 #include "base/fail.hpp"
 #include "base/workers.hpp"
+#include "formats/dcp/expanded_items.hpp"
 #include "formats/dcp/item_check.hpp"
 #include "formats/torch_file/archive_check.hpp"
 #include "storage/file_cache.hpp"
@@ -63,11 +64,57 @@ class OpenArchives {
   std::list<std::shared_ptr<const OpenArchive>> open_;
 };
 
+// What a compressed item expands to, as a file.
+class ExpandedFile final : public File {
+ public:
+  ExpandedFile(dcp::ExpandedItems& items, std::uint64_t item, std::string path)
+      : File(std::move(path)), items_(items), item_(item) {}
+
+  std::uint64_t size() override { return items_.size(item_); }
+  void read(std::uint64_t byte_offset, std::span<std::byte> into) override {
+    items_.read(item_, byte_offset, into);
+  }
+
+  FileStatus status() override { refuse(); }
+  void write(std::uint64_t, std::span<const std::byte>) override { refuse(); }
+  std::uint64_t copy_from(File&, std::uint64_t, std::uint64_t, std::uint64_t) override { refuse(); }
+  void allocate(std::uint64_t) override { refuse(); }
+  void sync() override {}
+  void close() override {}
+  bool try_lock() override { refuse(); }
+  bool try_lock_shared() override { refuse(); }
+
+ private:
+  [[noreturn]] void refuse() const { fail(ErrorKind::unsupported, "{}: is read only", path()); }
+
+  dcp::ExpandedItems& items_;
+  std::uint64_t item_;
+};
+
 struct Shared {
   const VerifyItems& items;
   bool strict;
   FileCache files;
   OpenArchives archives;
+  dcp::ExpandedItems expanded;  // by the number in the catalogue: chunks, then objects
+
+  std::uint64_t catalog_number(const VerifyItem& item) const {
+    return item.kind == VerifyItem::Kind::object ? items.task().catalog.chunks().size() + item.index
+                                                 : item.index;
+  }
+  dcp::ExpandedItems::Stored find_stored(std::uint64_t number) {
+    const Catalog& catalog = items.task().catalog;
+    const std::uint64_t chunks = catalog.chunks().size();
+    const StoredItem& item =
+        number < chunks ? catalog.chunks()[number] : catalog.objects()[number - chunks].item;
+    const auto read = [this, &item](std::uint64_t at, std::span<std::byte> into) {
+      files.open(items.task().file_path(item.file))->read(item.byte_offset + at, into);
+      expanded_read_bytes += into.size();
+    };
+    return {read, item.byte_length, dcp::most_expanded_bytes(catalog, number), {}};
+  }
+
+  std::atomic<std::uint64_t> expanded_read_bytes{0};
 };
 
 // One thread's part.
@@ -84,7 +131,9 @@ class UnitCheck {
       Findings findings;
       const VerifyItem& item = shared_.items.items()[i];
       try {
-        if (is_slice)
+        if (shared_.items.is_compressed(item))
+          check_compressed(item, findings);
+        else if (is_slice)
           check_slice(i, item, unit.slice, findings);
         else
           check_whole(item, findings);
@@ -97,11 +146,62 @@ class UnitCheck {
   }
 
   VerifyOutcome take() {
-    outcome_.read_bytes = reader_.read_bytes();
+    outcome_.read_bytes = reader_.read_bytes() - out_of_items_;
     return std::move(outcome_);
   }
 
  private:
+  // One thread reads it from front to back, whatever its size. Bytes of damage are counted in what it expands
+  // to; the fault is of the item's first byte.
+  void check_compressed(const VerifyItem& item, Findings& findings) {
+    try {
+      check_stored_bytes(item, findings);
+      check_expanded(item, findings);
+    } catch (const Error& error) {
+      if (!is_damage(error)) throw;
+      findings.add(FaultKind::header, 0, error.message());
+    }
+  }
+
+  void check_stored_bytes(const VerifyItem& item, Findings& findings) {
+    const auto whole = [&] {
+      std::uint32_t crc = 0;
+      std::vector<std::byte> piece(std::min<std::uint64_t>(item.byte_length, VerifyItems::kSmallBytes));
+      for (std::uint64_t at = 0; at < item.byte_length; at += piece.size()) {
+        piece.resize(std::min<std::uint64_t>(piece.size(), item.byte_length - at));
+        reader_.peek(item.byte_offset + at, piece);
+        crc = crc32(piece, crc);
+      }
+      return crc;
+    };
+    has_manifest_crc_ = compare_with_manifest(item, whole, findings);
+  }
+
+  void check_expanded(const VerifyItem& item, Findings& findings) {
+    const auto file = std::make_shared<ExpandedFile>(shared_.expanded, shared_.catalog_number(item),
+                                                     shared_.items.task().file_path(item.file));
+    VerifyItem expanded = item;
+    expanded.byte_offset = 0;
+    expanded.byte_length = file->size();
+    reader_.start(file, expanded.byte_length);
+    const std::uint64_t before = reader_.read_bytes();
+    Findings inside;
+    if (is_archive(expanded, inside)) {
+      ArchiveIndex index;
+      index.read([&](std::uint64_t at, std::span<std::byte> into) { file->read(at, into); },
+                 expanded.byte_length);
+      check_archive(expanded, index, {0, expanded.byte_length}, inside);
+    }
+    for (auto& damage : inside.damages) {
+      if (damage.byte_offset > 0)
+        damage.message = fmt::format("expanded, at byte {}: {}", damage.byte_offset, damage.message);
+      findings.add(damage.kind, 0, std::move(damage.message));
+    }
+    findings.damage_count += inside.damage_count - inside.damages.size();
+    findings.checked_bytes += inside.checked_bytes;
+    out_of_items_ += reader_.read_bytes() - before;
+  }
+
   void check_whole(const VerifyItem& item, Findings& findings) {
     const auto bytes = reader_.view(item.byte_offset, static_cast<std::size_t>(item.byte_length));
     has_manifest_crc_ = compare_with_manifest(
@@ -202,14 +302,16 @@ class UnitCheck {
   SequentialReader reader_;
   ArchiveIndex index_;
   VerifyOutcome outcome_;
-  bool has_manifest_crc_ = false;  // the item that is checked was compared as a whole
+  std::uint64_t out_of_items_ = 0;  // that the reader read, and no file gave
+  bool has_manifest_crc_ = false;   // the item that is checked was compared as a whole
 };
 
 class Job {
  public:
   Job(FileSystem& files, const VerifyItems& items, ByteRange owned, const VerifyWork& work)
       : shared_{items, work.strict, FileCache(files),
-                OpenArchives(static_cast<std::size_t>(work.threads) + 1)},
+                OpenArchives(static_cast<std::size_t>(work.threads) + 1),
+                dcp::ExpandedItems([this](std::uint64_t number) { return shared_.find_stored(number); })},
         end_(owned.end),
         next_(owned.begin) {}
 
@@ -218,6 +320,7 @@ class Job {
     if (work.progress) poll = [&] { work.progress(done_bytes_); };
     run_workers(
         work.threads, [this](const std::atomic<bool>& stop) { check(stop); }, poll);
+    outcome_.read_bytes += shared_.expanded_read_bytes;
     return std::move(outcome_);
   }
 

@@ -15,10 +15,14 @@ const TensorInfo& tensor_of_chunk(const Catalog& catalog, std::uint64_t chunk) {
 void compare_storage(const Catalog& catalog, const TensorInfo& tensor, std::uint64_t chunk,
                      const ChunkPlace& place, std::uint32_t found) {
   if (found == place.storage_crc) return;
+  const StoredItem& item = catalog.chunks()[chunk];
+  const bool is_expanded = item.transform != Transform::none;
+  const std::string text =
+      is_expanded ? fmt::format("{}, expanded, at byte {}", item.byte_offset, place.storage_begin)
+                  : fmt::format("{}", place.storage_begin);
   fail_corrupt("'{}': chunk {} in {} at byte {}: its {} bytes of data have CRC-32 {:08x}, {:08x} expected",
-               escape_name(catalog.name(tensor)), to_string(catalog.box(tensor, catalog.chunks()[chunk])),
-               escape_name(catalog.files()[place.file]), place.storage_begin, place.storage_bytes, found,
-               place.storage_crc);
+               escape_name(catalog.name(tensor)), to_string(catalog.box(tensor, item)),
+               escape_name(catalog.files()[item.file]), text, place.storage_bytes, found, place.storage_crc);
 }
 
 std::vector<CrcPiece> compare_storages(Source& source, std::vector<CrcPiece> pieces,

@@ -4,8 +4,10 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "base/byte_writer.hpp"
+#include "base/text.hpp"
 #include "formats/record_content.hpp"
 #include "formats/source.hpp"
 #include "pickle/value.hpp"
@@ -32,6 +34,9 @@ class CheckpointSource : public Source {
 
   /// Keys in the paths of the catalogue that were ints; ascending by text.
   virtual std::span<const IntegerKey> integer_keys() const { return {}; }
+
+  /// What a file of the catalogue, or an expanded item, is called in messages.
+  virtual std::string file_text(std::uint32_t file) const { return escape_name(catalog().files()[file]); }
 
   /// For the wire: what other ranks need to read the chunks.
   virtual Bytes encode() const = 0;

@@ -15,10 +15,14 @@
 
 namespace cairn {
 
+/// Numbers from here on name what a compressed item expands to, where numbers of files stand: the catalogue
+/// has no such file, but the source that gave the number reads it.
+inline constexpr std::uint32_t kFirstExpanded = 0x80000000;
+
 /// Where the elements of a stored chunk lie. Element e of the chunk's box is at first_byte plus the sum of
 /// e[d] * strides[d] * element size.
 struct ChunkPlace {
-  std::uint32_t file = kNoFile;  ///< index into the catalogue's files
+  std::uint32_t file = kNoFile;  ///< index into the catalogue's files, or from kFirstExpanded on
   std::uint64_t first_byte = 0;  ///< offset in that file
   std::vector<std::int64_t> strides;
   /// Bytes of that file which the stored CRC-32 covers: the storage that the elements lie in. crc 0: not
@@ -53,9 +57,10 @@ class Source {
   /// The place of a non-empty chunk (index into catalog().chunks(), of that tensor). Throws corrupt when the
   /// stored head contradicts the catalogue, naming tensor, file and offset.
   virtual std::shared_ptr<const ChunkPlace> locate(const TensorInfo& tensor, std::uint64_t chunk) = 0;
-  /// Reads `into.size()` bytes at `byte_offset` of a file of the catalogue.
+  /// Reads `into.size()` bytes at `byte_offset` of a file of the catalogue, or of an expanded item.
   virtual void read(std::uint32_t file, std::uint64_t byte_offset, std::span<std::byte> into) = 0;
   /// Has the kernel copy bytes of a file of the catalogue into `output`, as File::copy_from; counted as read.
+  /// Nothing of expanded items.
   virtual std::uint64_t copy(std::uint32_t file, std::uint64_t byte_offset, std::uint64_t bytes, File& output,
                              std::uint64_t output_offset) = 0;
   /// Bytes that came from files so far.

@@ -103,17 +103,17 @@ void Catalog::reserve_chunks(std::size_t count, std::size_t ndim) {
   reserve_at_least_double(coordinates_, coordinates_.size() + 2 * count * ndim);
 }
 
-void Catalog::add_chunk(BoxView box, std::uint32_t file, std::uint64_t byte_offset,
-                        std::uint64_t byte_length) {
-  chunks_.push_back({coordinates_.size(), byte_offset, byte_length, file});
+void Catalog::add_chunk(BoxView box, std::uint32_t file, std::uint64_t byte_offset, std::uint64_t byte_length,
+                        Transform transform) {
+  chunks_.push_back({coordinates_.size(), byte_offset, byte_length, file, transform});
   coordinates_.insert(coordinates_.end(), box.offsets.begin(), box.offsets.end());
   coordinates_.insert(coordinates_.end(), box.sizes.begin(), box.sizes.end());
   ++tensors_.back().chunk_count;
 }
 
 void Catalog::add_object(StringId name, std::uint32_t file, std::uint64_t byte_offset,
-                         std::uint64_t byte_length) {
-  objects_.push_back({name, {0, byte_offset, byte_length, file}});
+                         std::uint64_t byte_length, Transform transform) {
+  objects_.push_back({name, {0, byte_offset, byte_length, file, transform}});
   entries_.push_back({static_cast<std::uint32_t>(objects_.size() - 1), false, false, 0, 0});
 }
 

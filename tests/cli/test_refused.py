@@ -11,7 +11,7 @@ from tiny_checkpoint import Tensor, standins, torch_archive
 # (name of the builder below, words of the sentence)
 KINDS = [
     ("megatron_zarr", "megatron.*zarr"), ("megatron_half", r"megatron.*common\.pt"), ("rank_metadata_gap", r"__1\.metadata: the file is missing"),
-    ("zstd", "zstd"), ("safetensors_files", "2 safetensors files.* no index"),
+    ("transform", r"transform \(stream\.lz4/1\)"), ("safetensors_files", "2 safetensors files.* no index"),
     ("safetensors_items", "safetensors"), ("hdf5", "hdf5"), ("torch_file", "torch"), ("deepspeed", "deepspeed"),
     ("bytecheckpoint", "bytecheckpoint"), ("torch_checkpointing", r"metadata\.pkl|torch_checkpointing"),
     ("parent_of_two", "pass one of .*first"), ("lost_metadata", r"\.metadata"), ("empty_directory", ""),
@@ -41,10 +41,10 @@ class Kinds:
         (path / ".metadata").rename(path / "__0.metadata")
         (path / "__2.metadata").write_bytes((path / "__0.metadata").read_bytes())
 
-    def zstd(self, path):
+    def transform(self, path):
         directory = tiny_checkpoint.Directory(path)
-        directory.files["__0_0.distcp"] = bytearray(b"\x28\xb5\x2f\xfd" + bytes(96))
-        directory.tensors.append(Tensor("w", "float32", (2,), [((0,), (2,), "__0_0.distcp", 0, 100, ["stream.zstd/1"])]))
+        directory.files["__0_0.distcp"] = bytearray(100)
+        directory.tensors.append(Tensor("w", "float32", (2,), [((0,), (2,), "__0_0.distcp", 0, 100, ["stream.lz4/1"])]))
         directory.paths["w"] = ("w",)
         directory.write(transforms=True)
 

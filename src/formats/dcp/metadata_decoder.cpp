@@ -221,7 +221,7 @@ class Decoder {
             fmt::format("storage_data has no item for the chunk {}", to_string(BoxView(box_))));
     }
     if (row == nullptr) return result_.catalog.add_chunk(box_, kNoFile, 0, 0);
-    result_.catalog.add_chunk(box_, row->file, row->byte_offset, row->byte_length);
+    result_.catalog.add_chunk(box_, row->file, row->byte_offset, row->byte_length, row->transform);
   }
 
   void object(Value key) {
@@ -229,7 +229,7 @@ class Decoder {
     const StorageRow* row = RowFinder(store_, rows_.of(names_.number(key)), 1).find(0, {});
     if (row == nullptr)
       return fault(FaultKind::storage_data, name, "storage_data has no item for the object");
-    result_.catalog.add_object(string_id(key), row->file, row->byte_offset, row->byte_length);
+    result_.catalog.add_object(string_id(key), row->file, row->byte_offset, row->byte_length, row->transform);
     add_path(key);
   }
 

@@ -99,7 +99,8 @@ class Join {
       add_chunks(one);
     } else {
       const StoredItem& item = catalog(rank).objects()[entry->index].item;
-      result_.catalog.add_object(name, file_of(rank, item), item.byte_offset, item.byte_length);
+      result_.catalog.add_object(name, file_of(rank, item), item.byte_offset, item.byte_length,
+                                 item.transform);
     }
     add_path(rank, *entry);
   }
@@ -117,7 +118,8 @@ class Join {
         std::vector<std::int64_t> key(box.offsets.begin(), box.offsets.end());
         key.insert(key.end(), box.sizes.begin(), box.sizes.end());
         if (!known.insert(std::move(key)).second) continue;
-        result_.catalog.add_chunk(box, file_of(rank, chunk), chunk.byte_offset, chunk.byte_length);
+        result_.catalog.add_chunk(box, file_of(rank, chunk), chunk.byte_offset, chunk.byte_length,
+                                  chunk.transform);
       }
     }
   }

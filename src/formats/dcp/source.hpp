@@ -8,6 +8,7 @@
 #include "cairn/storage.hpp"
 #include "formats/checkpoint_source.hpp"
 #include "formats/chunk_places.hpp"
+#include "formats/dcp/expanded_items.hpp"
 #include "formats/dcp/item.hpp"
 #include "formats/dcp/metadata_decoder.hpp"
 #include "formats/source_files.hpp"
@@ -32,22 +33,36 @@ class DirectorySource : public CheckpointSource {
                      std::uint64_t output_offset) override;
   std::uint64_t read_bytes() const override { return files_.read_bytes(); }
 
+  /// The bytes of an object's item, expanded.
+  Bytes object_bytes(const ObjectInfo& object);
   /// See dcp/item.hpp.
   pickle::Value read_object(pickle::Arena& arena, const ObjectInfo& object) override;
   RecordContent find_storage(const pickle::Arena& arena, pickle::Value id, const ObjectInfo& object) override;
+  std::string file_text(std::uint32_t file) const override;
   /// The catalogue.
   Bytes encode() const override { return catalog_.encode(); }
 
  private:
+  // An item as it is read: expanded, if it is compressed.
+  struct Place {
+    std::uint32_t file;
+    std::uint64_t byte_offset, bytes;
+  };
+  class ItemReader;
   class Locator;
   struct OpenObject;
+  Place place_of(const StoredItem& item, std::uint64_t number);
+  std::uint64_t number_of(const ObjectInfo& object) const;
+  ExpandedItems::Stored find_stored(std::uint64_t number);
+  std::string describe_number(std::uint64_t number) const;
   const ObjectItem& open(const ObjectInfo& object);
-  void set_place(const TensorInfo& tensor, const StoredItem& chunk, const ItemHead& head,
+  void set_place(const TensorInfo& tensor, const StoredItem& chunk, const Place& item, const ItemHead& head,
                  ChunkPlace& place) const;
   std::string describe(std::string_view name, const StoredItem& item) const;
 
   Catalog catalog_;
   SourceFiles files_;
+  ExpandedItems expanded_;  // by the chunk's number; objects come after the chunks
   std::unique_ptr<OpenObject> open_object_;
   ChunkPlaces places_;
 };

@@ -10,6 +10,7 @@
 #include "base/pool.hpp"
 #include "base/text.hpp"
 #include "formats/dcp/fields.hpp"
+#include "formats/dcp/zstd_stream.hpp"
 
 namespace cairn::dcp {
 namespace {
@@ -25,21 +26,31 @@ std::uint64_t unsigned_field(const MetadataStore& store, Value value, std::strin
   return static_cast<std::uint64_t>(store.as_integer(value));
 }
 
-void check_transforms(const MetadataStore& store, Value transforms, std::string_view where, Value name) {
-  if (transforms == kAbsent || transforms.kind() == Kind::none) return;
+// "name/version"; torch's own reader looks at the version's first number only.
+bool is_zstd(std::string_view descriptor) {
+  constexpr std::string_view known = "stream.zstd/1";
+  return descriptor == known || descriptor.starts_with(std::string(known) + ".");
+}
+
+Transform read_transform(const MetadataStore& store, Value transforms, std::string_view where, Value name) {
+  if (transforms == kAbsent || transforms.kind() == Kind::none) return Transform::none;
   std::string text;
   if (transforms.kind() == Kind::list || transforms.kind() == Kind::tuple) {
     const auto items = store.items(transforms);
-    if (items.empty()) return;
+    if (items.empty()) return Transform::none;
+    const bool is_known =
+        items.size() == 1 && items[0].kind() == Kind::string && is_zstd(store.text(items[0]));
+    if (is_known && has_zstd()) return Transform::zstd;
     for (const Value one : items) {
       text += text.empty() ? "" : ", ";
       text += one.kind() == Kind::string ? escape_name(store.text(one)) : describe(store, one);
     }
+    if (is_known) text += "; this cairn was built without zstd";
   } else {
     text = describe(store, transforms);
   }
-  fail(ErrorKind::unsupported, "{}: item '{}' is stored with a transform ({}); Cairn reads plain items only",
-       where, escape_name(store.text(name)), text);
+  fail(ErrorKind::unsupported, "{}: item '{}' is stored with a transform ({}); Cairn reads {} items only",
+       where, escape_name(store.text(name)), text, has_zstd() ? "plain and zstd" : "plain");
 }
 
 bool is_list_of_ints(const MetadataStore& store, Value value, CopyBudget& budget) {
@@ -92,8 +103,8 @@ void StorageRows::add(const MetadataStore& store, Value key, Value info, NameTab
     fail_corrupt("{}: the place of item '{}' is {}, _StorageInfo with a relative_path expected", where,
                  escape_name(store.text(name)), describe(store, info));
   }
-  check_transforms(store, place[kPlaceTransforms], where, name);
   rows_.push_back({names.number(name), file_number(store, place[kPlacePath], where),
+                   read_transform(store, place[kPlaceTransforms], where, name),
                    unsigned_field(store, place[kPlaceOffset], "offset", where, name),
                    unsigned_field(store, place[kPlaceLength], "length", where, name), offset});
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/keyed_hash.hpp"
+#include "cairn/metadata.hpp"
 #include "formats/dcp/copy_budget.hpp"
 #include "formats/dcp/metadata_store.hpp"
 #include "formats/dcp/name_table.hpp"
@@ -20,6 +21,7 @@ namespace cairn::dcp {
 struct StorageRow {
   std::uint32_t name;  ///< its number
   std::uint32_t file;
+  Transform transform;
   std::uint64_t byte_offset, byte_length;
   Value offset;  ///< tuple or list of ints; None for an object
 };
@@ -28,7 +30,7 @@ class StorageRows {
  public:
   /// Reads the dict MetadataIndex -> _StorageInfo. The store must outlive this object and not grow. Throws
   /// corrupt for malformed entries, unsafe file names and offsets beyond `budget`, unsupported for
-  /// transformed items.
+  /// items with a transform other than zstd's (a list with the one descriptor "stream.zstd/1").
   void read(const MetadataStore& store, std::optional<Value> storage_data, NameTable& names,
             CopyBudget& budget, std::string_view where);
 

@@ -81,11 +81,12 @@ void MergedCatalog::append(std::uint32_t part, const Entry& entry, StringId name
     const TensorInfo& tensor = from.tensors()[entry.index];
     made_.catalog.add_tensor(name, tensor.dtype, from.shape(tensor));
     for (const StoredItem& chunk : from.chunks(tensor))
-      made_.catalog.add_chunk(from.box(tensor, chunk), file_of(chunk), chunk.byte_offset, chunk.byte_length);
+      made_.catalog.add_chunk(from.box(tensor, chunk), file_of(chunk), chunk.byte_offset, chunk.byte_length,
+                              chunk.transform);
     made_.tensors.push_back({part, entry.index});
   } else {
     const StoredItem& item = from.objects()[entry.index].item;
-    made_.catalog.add_object(name, file_of(item), item.byte_offset, item.byte_length);
+    made_.catalog.add_object(name, file_of(item), item.byte_offset, item.byte_length, item.transform);
     made_.objects.push_back({part, entry.index});
   }
   if (!path_.empty()) made_.catalog.set_path(path_);

@@ -35,6 +35,9 @@ class MergedSource final : public CheckpointSource {
   pickle::Value read_object(pickle::Arena& arena, const ObjectInfo& object) override;
   RecordContent find_storage(const pickle::Arena& arena, pickle::Value id, const ObjectInfo& object) override;
   std::span<const IntegerKey> integer_keys() const override { return integer_keys_; }
+  std::string file_text(std::uint32_t file) const override {
+    return file < kFirstExpanded ? CheckpointSource::file_text(file) : shards_->file_text(file);
+  }
   Bytes encode() const override;
 
   /// Sentences about what was left out or kept.
@@ -43,6 +46,8 @@ class MergedSource final : public CheckpointSource {
   /// The object in the file, or nullptr where it lies in the shards.
   const ObjectInfo* object_of_file(const ObjectInfo& object) const;
   torch_file::FileSource& file() { return *file_; }
+  /// Of an object in the shards, as DirectorySource::object_bytes.
+  Bytes object_bytes(const ObjectInfo& object) { return shards_->object_bytes(object_of_part(object)); }
 
  private:
   class Locator;
@@ -58,7 +63,7 @@ class MergedSource final : public CheckpointSource {
   void list_part_chunks();
   void take_up_keys();
   std::uint32_t part_of_file(std::uint32_t file) const {
-    return file < made_.first_files[kFile] ? kShards : kFile;
+    return file < made_.first_files[kFile] || file >= kFirstExpanded ? kShards : kFile;
   }
   std::uint32_t part_of_chunk(std::uint64_t chunk) const {
     return part_of_file(made_.catalog.chunks()[chunk].file);

@@ -139,10 +139,10 @@ EITHER = ["corrupt", "unsupported"]
 
 def refused_kinds():
     modern = standins.MODERN_ERA
-    zstd = [Tensor("w", "float32", (2,), [((0,), (2,), "__0_0.distcp", 0, 500, ["stream.zstd/1"])])]
-    metadata = standins.build(modern, zstd, [], {"w": ("w",)}, transforms=True, version="1.0.0")
+    stored = [Tensor("w", "float32", (2,), [((0,), (2,), "__0_0.distcp", 0, 500, ["stream.lz4/1"])])]
+    metadata = standins.build(modern, stored, [], {"w": ("w",)}, transforms=True, version="1.0.0")
     # The structure reads well; whoever wants the data refuses and names the transform.
-    write("zstd.metadata", standins.dumps(metadata), {"error": UNSUPPORTED, "says": "zstd"})
+    write("transform.metadata", standins.dumps(metadata), {"error": UNSUPPORTED, "says": "stream.lz4/1"})
     other = standins.record("bytecheckpoint.checkpointer.meta_type", "Metadata")
     write("bytecheckpoint.metadata", standins.dumps(other(state_dict_metadata={}, storage_data={})),
           {"error": UNSUPPORTED, "says": "ByteCheckpoint"})
