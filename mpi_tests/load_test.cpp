@@ -177,6 +177,33 @@ TEST(Load, ReplicasAreReadOnceAndSent) {
   }
 }
 
+// As a save that spreads replicas leaves them: one in the file of each rank.
+TEST(Load, ScalarsInManyFilesAreReadFromEachFileOnce) {
+  constexpr int kFiles = 150;
+  const SharedDirectory saved([](const TempDir& dir) {
+    DcpFixture fixture;
+    for (int i = 0; i < kFiles; ++i)
+      fixture.add({"s" + std::to_string(i),
+                   DType::float32,
+                   {},
+                   {{{{}, {}}, "__" + std::to_string(i) + "_0.distcp"}}});
+    fixture.write(dir, "ckpt");
+  });
+  FaultyFileSystem files(posix_file_system());
+  LoadTarget target(world().rank());
+  for (int i = 0; i < kFiles; ++i) target.add("s" + std::to_string(i), DType::float32, {}, {{{}, {}}});
+  load(world(), files, saved.path() + "/ckpt", target.state());
+  target.expect_iota();
+  const std::uint64_t mine = files.count(Operation::open_read).calls;
+  std::uint64_t opened = 0;
+  for (const Bytes& theirs : world().gather(std::as_bytes(std::span(&mine, 1)), 0)) {
+    std::uint64_t calls = 0;
+    std::memcpy(&calls, theirs.data(), sizeof calls);
+    opened += calls;
+  }
+  EXPECT_LT(opened, kFiles + 20u) << "and what the metadata takes";
+}
+
 TEST(Load, ReplicasCanBeCast) {
   const Replicated saved;
   LoadTarget target(world().rank());

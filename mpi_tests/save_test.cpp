@@ -178,6 +178,19 @@ TEST(Save, ReplicasThatDifferAreFoundWhateverTheyAre) {
   EXPECT_EQ(content(dir.path() + "/tensors") + content(dir.path() + "/objects"), "");
 }
 
+TEST(Save, OfManyDifferentReplicasTheRestIsCounted) {
+  if (world().size() == 1) return;
+  const SharedDirectory dir(nothing);
+  SaveOptions options;
+  options.check_replicas = true;
+  LiveState state(world().rank());
+  for (int i = 0; i < 25; ++i) state.add_object("o" + std::to_string(i), world().rank());
+  const Error error =
+      failure_of([&] { save(world(), posix_file_system(), state, dir.path() + "/c", options); });
+  EXPECT_EQ(error.kind(), ErrorKind::mismatch);
+  EXPECT_TRUE(contains(error, "25 differ in all")) << error.what();
+}
+
 // --- failures: each step, each rank ---------------------------------------------------------------------
 
 struct Failing {

@@ -225,7 +225,7 @@ struct LoadVerdict {
   std::vector<LoadFault> faults;                 ///< each once, with the first rank that met it
   std::vector<std::string> missing, unexpected;  ///< tolerated; sorted
 
-  /// Throws mismatch with the first ten faults and the count of each kind.
+  /// Throws mismatch with all faults (beyond a thousand their number) and the count of each kind.
   void throw_if_any() const;
 };
 LoadVerdict judge_load(const Catalog& catalog, std::span<const LoadFindings> findings,

@@ -141,19 +141,28 @@ class Load {
              comm_.rank());
       }
       plan_ = plan_load(catalog(), state.description(), options_.plan);
-      mine = find_out(state.description(), plan_);
+      mine = find_out(catalog(), state.description(), plan_);
       if (everything) mine.rank_entry_kinds.clear();
     });
     const auto findings = comm_.gather(mine.encode(), kRoot);
     const Bytes decided = on_root("comparing state and checkpoint", comm_, kRoot, [&] {
       std::vector<RankFindings> ranks;
       for (const Bytes& one : findings) ranks.push_back(RankFindings::decode(one));
-      return decide_load(catalog(), std::move(ranks), options_, source_->has_objects_everywhere()).encode();
+      return decide_together(std::move(ranks)).encode();
     });
     on_all_ranks("comparing state and checkpoint", comm_, [&] {
       decision_ = LoadDecision::decode(decided);
       select_items();
     });
+  }
+
+  LoadDecision decide_together(std::vector<RankFindings> ranks) const {
+    try {
+      return decide_load(catalog(), std::move(ranks), options_, source_->has_objects_everywhere());
+    } catch (Error& error) {
+      error.add_context(path_);
+      throw;
+    }
   }
 
   // Without what belonged to single ranks and is dropped.

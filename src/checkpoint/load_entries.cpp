@@ -9,10 +9,12 @@
 #include "base/fail.hpp"
 #include "base/text.hpp"
 #include "plan/compact.hpp"
+#include "tensor/cast.hpp"
 
 namespace cairn {
 namespace {
 
+constexpr std::size_t kMostNamed = 10;
 // Objects that several ranks want are read once and sent to all of them, as long as they are small.
 constexpr std::uint64_t kMostCommonObject = 1 << 20, kMostCommonBytes = 16 << 20;
 
@@ -111,6 +113,21 @@ std::vector<std::uint32_t> common_objects(const Catalog& catalog, std::span<cons
   return common;
 }
 
+void warn_of_rounding(std::span<const RankFindings> ranks, std::vector<std::string>& warnings) {
+  std::set<std::string_view> rounded;
+  for (const RankFindings& one : ranks) rounded.insert(one.rounded.begin(), one.rounded.end());
+  if (rounded.empty()) return;
+  std::string text =
+      fmt::format("values of {} tensor{} are rounded", rounded.size(), rounded.size() == 1 ? "" : "s");
+  std::size_t named = 0;
+  for (const std::string_view one : rounded) {
+    if (named++ == kMostNamed) break;
+    text += fmt::format("{}{}", named == 1 ? ": " : ", ", one);
+  }
+  if (rounded.size() > kMostNamed) text += fmt::format(", and {} more", rounded.size() - kMostNamed);
+  warnings.push_back(std::move(text));
+}
+
 }  // namespace
 
 int saved_ranks(const Catalog& catalog) {
@@ -127,6 +144,7 @@ int saved_ranks(const Catalog& catalog) {
 Bytes RankFindings::encode() const {
   ByteWriter out;
   write_texts(out, rank_entry_kinds);
+  write_texts(out, rounded);
   out.append(findings.encode());
   return out.take();
 }
@@ -135,16 +153,24 @@ RankFindings RankFindings::decode(std::span<const std::byte> bytes) {
   ByteReader in(bytes, "findings of a rank");
   RankFindings found;
   found.rank_entry_kinds = read_texts(in);
+  found.rounded = read_texts(in);
   found.findings = LoadFindings::decode(in.bytes(in.remaining()));
   return found;
 }
 
-RankFindings find_out(const RankState& state, const LoadPlan& plan) {
-  std::set<std::string> kinds;
+RankFindings find_out(const Catalog& catalog, const RankState& state, const LoadPlan& plan) {
+  std::set<std::string> kinds, rounded;
   for (std::size_t entry = 0; entry < state.size(); ++entry) {
     if (std::string kind = rank_entry_kind(state.name(entry)); !kind.empty()) kinds.insert(std::move(kind));
   }
-  return {plan.findings(), {kinds.begin(), kinds.end()}};
+  for (const ReadItem& item : plan.items()) {
+    const TensorInfo& tensor = catalog.tensors()[item.tensor];
+    const DType wanted = state.dtype(item.entry);
+    if (!may_round(tensor.dtype, wanted)) continue;
+    rounded.insert(fmt::format("'{}' ({} as {})", escape_name(catalog.name(tensor)), info(tensor.dtype).name,
+                               info(wanted).name));
+  }
+  return {plan.findings(), {kinds.begin(), kinds.end()}, {rounded.begin(), rounded.end()}};
 }
 
 Bytes LoadDecision::encode() const {
@@ -178,6 +204,7 @@ LoadDecision decide_load(const Catalog& catalog, std::vector<RankFindings> ranks
   decision.is_dropped.assign(catalog.entries().size(), false);
   RankEntries rank_entries(catalog, ranks);
   rank_entries.decide(static_cast<int>(ranks.size()), options.rank_entries, decision);
+  warn_of_rounding(ranks, decision.warnings);
 
   std::vector<LoadFindings> findings;
   for (RankFindings& one : ranks) {

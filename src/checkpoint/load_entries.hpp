@@ -23,11 +23,12 @@ int saved_ranks(const Catalog& catalog);
 struct RankFindings {
   LoadFindings findings;
   std::vector<std::string> rank_entry_kinds;  ///< that its state names; see rank_entry_kind()
+  std::vector<std::string> rounded;           ///< tensors whose cast may change values, with both types
 
   Bytes encode() const;
   static RankFindings decode(std::span<const std::byte> bytes);
 };
-RankFindings find_out(const RankState& state, const LoadPlan& plan);
+RankFindings find_out(const Catalog& catalog, const RankState& state, const LoadPlan& plan);
 
 /// What becomes of the load; the same on all ranks.
 struct LoadDecision {

@@ -119,7 +119,7 @@ std::vector<SharedGroup> find_shared_boxes(std::span<const Bytes> wanted_by_rank
   }
   struct Group {
     std::vector<Fingerprint> boxes;
-    std::uint64_t bytes = 0;
+    std::uint64_t cost = 0;
   };
   std::map<std::pair<std::vector<int>, bool>, Group> groups;
   for (Wanted& wanted : boxes) {
@@ -127,12 +127,12 @@ std::vector<SharedGroup> find_shared_boxes(std::span<const Bytes> wanted_by_rank
     const bool by_devices = wanted.by_devices && wanted.ranks.size() == wanted_by_rank.size();
     Group& group = groups[{std::move(wanted.ranks), by_devices}];
     group.boxes.push_back(wanted.box);
-    group.bytes += wanted.bytes;
+    group.cost += std::max(wanted.bytes, kLeastCost);
   }
   std::vector<SharedGroup> out;
   for (auto& [key, group] : groups) {
     const auto& [ranks, by_devices] = key;
-    const bool is_worth_it = group.bytes >= kLeastSaving / (ranks.size() - 1);
+    const bool is_worth_it = group.cost >= kLeastSaving / (ranks.size() - 1);
     if (read_once == ReadOnce::on || is_worth_it) out.push_back({ranks, std::move(group.boxes), by_devices});
   }
   return out;

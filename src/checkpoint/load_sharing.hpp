@@ -28,8 +28,9 @@ struct SharedGroup {
 Bytes encode_wanted_boxes(const LiveState& state, std::span<const ReadItem> items, const DeviceLink* link);
 
 /// The coordinator, from what all ranks told. Under `automatic` a group is left out when reading it once
-/// saves less than kLeastSaving.
-inline constexpr std::uint64_t kLeastSaving = 8 << 20;
+/// saves less than kLeastSaving. A box counts as kLeastCost at least: a request, and often the opening of a
+/// file, as replicas of small tensors lie in the files of all ranks.
+inline constexpr std::uint64_t kLeastSaving = 8 << 20, kLeastCost = 64 << 10;
 std::vector<SharedGroup> find_shared_boxes(std::span<const Bytes> wanted_by_rank, ReadOnce read_once);
 
 Bytes encode(std::span<const SharedGroup> groups);

@@ -164,18 +164,21 @@ class ReplicaCheck {
       for (std::size_t i = 0; i < prints.size(); ++i)
         values[rank].emplace(shared_by_rank_[rank][i], prints[i]);
     }
-    ByteWriter out;
-    std::size_t count = 0;
+    ByteWriter named;
+    std::uint64_t count = 0;
     for_each_shared(holders_, [&](std::span<const Holder> group) {
       const Holder& first = group.front();
       const auto other = std::ranges::find_if(group, [&](const Holder& holder) {
         return values[holder.rank].at(holder.part) != values[first.rank].at(first.part);
       });
       if (other == group.end() || count++ >= kMostNamed) return;
-      out.write(first.rank);
-      out.write(first.part);
-      out.write(other->rank);
+      named.write(first.rank);
+      named.write(first.part);
+      named.write(other->rank);
     });
+    ByteWriter out;
+    out.write(count);
+    out.append(named.view());
     return out.take();
   }
 
@@ -184,6 +187,7 @@ class ReplicaCheck {
     on_all_ranks("comparing replicas", comm_, [&] {
       std::string text;
       ByteReader in(differences, "differences");
+      const auto count = in.read<std::uint64_t>();
       while (!in.at_end()) {
         const auto first = in.read<std::uint32_t>(), part = in.read<std::uint32_t>();
         const auto other = in.read<std::uint32_t>();
@@ -191,7 +195,9 @@ class ReplicaCheck {
         text += fmt::format("{}{}: ranks {} and {} hold different values", text.empty() ? "" : "; ",
                             words(parts_[part]), first, other);
       }
-      if (!text.empty()) throw Error(ErrorKind::mismatch, text);
+      if (text.empty()) return;
+      if (count > kMostNamed) text += fmt::format("; {} differ in all", count);
+      throw Error(ErrorKind::mismatch, text);
     });
   }
 

@@ -12,7 +12,7 @@
 namespace cairn {
 namespace {
 
-constexpr std::size_t kShown = 10;
+constexpr std::size_t kShown = 1000;
 
 template <class Strings>
 void write_names(ByteWriter& out, const Strings& names) {

@@ -22,6 +22,10 @@ bool is_cast_target(DType dtype) {
 
 bool can_cast(DType from, DType to) { return is_source(from) && is_cast_target(to); }
 
+bool may_round(DType from, DType to) {
+  return from != to && (to != DType::float32 || from == DType::float64);
+}
+
 void require_cast(DType from, DType to) {
   if (!is_cast_target(to)) {
     fail(ErrorKind::invalid_argument, "no casts to {}: float32, float16 or bfloat16 expected", info(to).name);

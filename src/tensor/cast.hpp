@@ -14,6 +14,9 @@ namespace cairn {
 /// From float64, float32, float16, bfloat16 to float32, float16, bfloat16; equal types are a copy.
 bool can_cast(DType from, DType to);
 
+/// Of types that can_cast: whether some finite value of `from` is none of `to`.
+bool may_round(DType from, DType to);
+
 /// float32, float16, bfloat16.
 bool is_cast_target(DType dtype);
 

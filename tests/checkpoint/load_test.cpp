@@ -184,6 +184,38 @@ TEST(Load, WhatIsAllowedIsReported) {
   }
 }
 
+TEST(Load, TheReportNamesTheCheckpoint) {
+  Misfit misfit;
+  const Error error = failure_of([&] { load_alone(misfit.dir / "ckpt", misfit.target.state()); });
+  EXPECT_TRUE(contains(error, (misfit.dir / "ckpt") + ": state and checkpoint")) << error.what();
+}
+
+TEST(Load, CastsThatMayRoundAreNamed) {
+  TempDir dir;
+  DcpFixture fixture;
+  for (const auto& [name, dtype] : {std::pair{"double", DType::float64},
+                                    {"single", DType::float32},
+                                    {"half", DType::float16},
+                                    {"brain", DType::bfloat16}})
+    fixture.add({name, dtype, {6}, {{whole({6})}}});
+  fixture.write(dir, "ckpt");
+  LoadOptions options;
+  options.plan.cast = {"*"};
+  const auto warnings = [&](DType wanted) {
+    LoadTarget target(0);
+    for (const char* name : {"single", "half", "brain"}) target.add(name, wanted, {6}, {whole({6})});
+    target.add("double", DType::float32, {6}, {whole({6})});
+    return load_alone(dir / "ckpt", target.state(), options).warnings;
+  };
+  const std::vector<std::string> of_double{"values of 1 tensor are rounded: 'double' (float64 as float32)"};
+  EXPECT_EQ(warnings(DType::float32), of_double);
+  const std::vector<std::string> of_three{
+      "values of 3 tensors are rounded: 'brain' (bfloat16 as float16), 'double' (float64 as float32), "
+      "'single' "
+      "(float32 as float16)"};
+  EXPECT_EQ(warnings(DType::float16), of_three);
+}
+
 TEST(Load, CastsWhereItIsAskedTo) {
   TempDir dir;
   DcpFixture fixture;

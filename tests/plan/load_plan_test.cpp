@@ -201,14 +201,14 @@ TEST(LoadVerdict, CastsAreMadeOnlyWhenAskedFor) {
   EXPECT_EQ(names.catalog.name(names.catalog.tensors()[plan.items()[0].tensor]), "half");
 }
 
-TEST(LoadVerdict, AnErrorShowsTenAndCountsTheRest) {
+TEST(LoadVerdict, AnErrorShowsAThousandAndCountsTheRest) {
   Names names;
-  for (int i = 0; i < 30; ++i) names.states[0].add_object("x" + std::to_string(i), 1);
+  for (int i = 0; i < 1020; ++i) names.states[0].add_object("x" + std::to_string(i), 1);
   const Error error = failure_of([&] { names.report().throw_if_any(); });
   EXPECT_EQ(error.kind(), ErrorKind::mismatch);
-  EXPECT_TRUE(contains(error, "30 missing, 6 unexpected"));
-  EXPECT_TRUE(contains(error, "'x9' is not in the checkpoint (rank 0)"));
-  EXPECT_FALSE(contains(error, "'x10'"));
+  EXPECT_TRUE(contains(error, "1020 missing, 6 unexpected"));
+  EXPECT_TRUE(contains(error, "'x999' is not in the checkpoint (rank 0)"));
+  EXPECT_FALSE(contains(error, "'x1000'"));
   EXPECT_TRUE(contains(error, "and 26 more"));
 }
 
