@@ -50,7 +50,7 @@ class Status(CliTest):
         self.assertFalse(target.exists())
 
     def test_options_that_are_not_built_yet_are_unknown(self):
-        for option in ("--stats"):
+        for option in ("--stats",):
             with self.subTest(option=option):
                 self.assert_fails(self.cairn("consolidate", self.source, self.folder / "o.pth", option), 2)
 

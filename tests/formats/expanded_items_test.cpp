@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <random>
 #include <thread>
@@ -127,7 +128,8 @@ class Expanded : public testing::Test {
   void expect_read(ExpandedItems& items, std::uint64_t item, std::uint64_t at, std::uint64_t bytes) {
     Bytes piece(bytes);
     items.read(item, at, piece);
-    EXPECT_EQ(std::memcmp(piece.data(), contents_[item].data() + at, bytes), 0) << item << " at " << at;
+    const auto expected = std::span(contents_[item]).subspan(at, bytes);
+    EXPECT_TRUE(std::equal(piece.begin(), piece.end(), expected.begin())) << item << " at " << at;
   }
   // As rows of a target that has a few columns of each row: the item is gone through once for each piece.
   void read_in_columns(ExpandedItems& items, std::uint64_t pieces) {

@@ -151,6 +151,11 @@ class Dequant(unittest.TestCase):
                     whole = whole or result.read_bytes()
                     self.assertEqual(result.read_bytes(), whole)
 
+    def test_gathered(self):
+        result = self.out("model.pth")
+        self.cairn("consolidate", self.folder / "columns", result, "--dequant", "--write", "gather", ranks=3)
+        self.assert_state(torch.load(result)["model"], expected_state())
+
     def test_safetensors_files(self):
         for words in (("--to", "safetensors"), ("--to", "safetensors", "--max-shard-size", "1MB")):
             for ranks in COUNTS:

@@ -48,8 +48,7 @@ def whole_state():
 
 def save(state, directory, compressed, **options):
     extensions = [ZStandard()] if compressed else None
-    writer = dcp.FileSystemWriter(directory, _extensions=extensions, **options)
-    dcp.save(state, storage_writer=writer)
+    dcp.save(state, storage_writer=dcp.FileSystemWriter(directory, _extensions=extensions), **options)
 
 
 def save_on_ranks(rank, folder):
@@ -63,6 +62,8 @@ def save_on_ranks(rank, folder):
              "step": 7, "own": {f"rank_{rank}": torch.full((2,), float(rank))}}
     for kind in ("plain", "zstd"):
         save(state, f"{folder}/{kind}", kind == "zstd")
+    for kind in ("plain", "zstd"):
+        save(state, f"{folder}/apart-{kind}", kind == "zstd", use_collectives=False)
     dist.destroy_process_group()
 
 
@@ -129,6 +130,31 @@ class Zstd(unittest.TestCase):
 
     def test_gathered(self):
         self.same_results("model.pth", "consolidate", "--write", "gather", counts=(2, 4))
+
+    def test_copied_by_the_kernel_where_that_can(self):
+        self.same_results("model.pth", "consolidate", "--copy", "kernel", counts=(1,))
+
+    def test_a_dry_run_reads_little(self):
+        result = self.out("model.pth")
+        self.cairn("consolidate", self.folder / "three" / "zstd", result, "--dry-run", ranks=2)
+        self.assertFalse(result.exists())
+
+    def test_in_folders_of_other_kinds(self):
+        """One metadata file a rank; Lightning's folder, whose shards are merged with meta.pt."""
+        results = {}
+        for kind in ("plain", "zstd"):
+            folder = self.out("lightning") / kind
+            net = whole_state()["net"]
+            save({"model": {name: net[name] for name in ("noise", "small", "turned")}, "optimizer_0": {"state": {"m": net["half"]}, "groups": [{"lr": 0.5}]}},
+                 folder, kind == "zstd")
+            torch.save({"epoch": 3, "hyper": {"x": torch.arange(100)}}, folder / "meta.pt")
+            for source in (folder, self.folder / "three" / f"apart-{kind}"):
+                for ranks in (1, 3):
+                    result = self.out("model.pth")
+                    self.cairn("consolidate", source, result, ranks=ranks)
+                    results.setdefault(source.name.removesuffix("zstd").removesuffix("plain"), set()).add(result.read_bytes())
+                self.cairn("verify", source)
+        self.assertEqual([len(found) for found in results.values()], [1, 1])
 
     def test_converted(self):
         self.same_results("model.safetensors", "convert", "--objects", "drop")
