@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// resume_job SOURCE DEST: a slow consolidation that can be continued, with many entries in its journal. It is
+// resume_job SOURCE DEST: a slow conversion that can be continued, with many entries in its journal. It is
 // there to be killed, by tests/cli/kill_ranks.py.
 #include <chrono>
 #include <cstdio>
 
-#include "cairn/checkpoint.hpp"
+#include "cairn/convert.hpp"
 #include "cairn/error.hpp"
 #include "cairn/mpi.hpp"
 #include "storage/fault.hpp"
@@ -13,7 +13,7 @@ int main(int argc, char** argv) {
   cairn::MpiSession session(argc, argv);
   if (argc != 3) return 2;
   const auto world = session.world();
-  cairn::ConsolidateOptions options;
+  cairn::ConvertOptions options;
   options.source = argv[1];
   options.destination = argv[2];
   options.threads = 1;
@@ -24,7 +24,7 @@ int main(int argc, char** argv) {
   slow.delay = std::chrono::milliseconds(10);
   files.inject(slow);
   try {
-    const auto report = cairn::consolidate(*world, files, options);
+    const auto report = cairn::convert(*world, files, options);
     if (world->rank() == 0) std::printf("%llu\n", static_cast<unsigned long long>(report.resumed_bytes));
     return 0;
   } catch (const cairn::Error& error) {

@@ -46,8 +46,11 @@ std::optional<Located> whole_files_in(FileSystem& files, const Folder& folder) {
     return safetensors_file(folder.at(name));
   const auto is_file = [](std::string_view name) { return name.ends_with(safetensors::kExtension); };
   const auto name = folder.first(is_file);
-  if (folder.count(is_file) == 1 && folder.has_file(name)) return safetensors_file(folder.at(name));
-  return std::nullopt;
+  if (folder.count(is_file) != 1 || !folder.has_file(name)) return std::nullopt;
+  Located only = safetensors_file(folder.at(name));
+  if (name != "model.safetensors")
+    only.note = fmt::format("{} holds one safetensors file, which is taken: {}", folder.path(), only.path);
+  return only;
 }
 
 bool has_safetensors(const Folder& folder) {
@@ -62,9 +65,10 @@ std::optional<Located> safetensors_in(FileSystem& files, const Folder& folder) {
   if (auto whole = whole_files_in(files, folder)) {
     if (has_sharded) {
       whole->note = fmt::format(
-          "{} holds what was put together of the shards in {}: PyTorch (2.13) leaves zeros there in place of "
-          "tensors without dimensions; pass {} for what was saved",
-          folder.path(), below, below);
+          "{} is taken, which was put together of the shards in {}: PyTorch (2.13) leaves zeros there in "
+          "place "
+          "of tensors without dimensions; pass {} for what was saved",
+          whole->path, below, below);
     }
     return whole;
   }

@@ -19,10 +19,12 @@ SIZE_MIB = 48  # of which a rank writes a window in 10 ms
 
 
 class KilledRanks(CliTest):
+    NAME = "m.pth"
+
     def setUp(self):
         super().setUp()
         self.source = tiny_checkpoint.large(self.folder / "source", SIZE_MIB)
-        self.target = self.folder / "out" / "m.pth"
+        self.target = self.folder / "out" / self.NAME
         result = self.ranks(2)
         self.assertEqual(result.stdout.strip(), b"0", described(result))
         self.expected = self.target.read_bytes()
@@ -69,6 +71,10 @@ class KilledRanks(CliTest):
                         self.target.unlink()
         self.assertGreater(kills, 0)
         self.assertGreater(resumed, 0, "the journals told of nothing")
+
+
+class KilledRanksOfSafetensors(KilledRanks):
+    NAME = "m.safetensors"
 
 
 if __name__ == "__main__":

@@ -354,6 +354,9 @@ TEST_F(Layouts, SafetensorsFilesAreTakenByTheirIndexOrAlone) {
   dir_.write("one/model.safetensors", "x");
   EXPECT_EQ(located(dir_ / "one").path, dir_ / "one/model.safetensors");
   EXPECT_EQ(parts(dir_ / "one"), std::vector{dir_ / "one/model.safetensors"});
+  EXPECT_TRUE(located(dir_ / "one").note.empty());
+  dir_.write("other/x.safetensors", "x");
+  expect_taken(dir_ / "other", dir_ / "other/x.safetensors", "safetensors", {"one safetensors file"});
   const std::string map = R"({"weight_map": {"w": "x-1.safetensors"}})";
   dir_.write("many/x-1.safetensors", "x"), dir_.write("many/x-2.safetensors", "x");
   dir_.write("many/x.safetensors.index.json", map);

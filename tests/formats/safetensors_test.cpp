@@ -213,6 +213,14 @@ TEST_F(Safetensors, OtherNamesThatMetadataRecordsAreTensorsOfTheSameBytes) {
   }
 }
 
+TEST_F(Safetensors, OtherNamesOfTensorsWithManyDimensionsMayNotTakeMoreThanTheHeader) {
+  std::string names, ones = "1";
+  for (int i = 0; i < 1000; ++i) names += ",\"x" + std::to_string(i) + "\":\"a\"", ones += ",1";
+  const std::string header =
+      "{\"__metadata__\":{\"format\":\"pt\"" + names + "}," + tensor("a", "U8", ones, "0,1") + "}";
+  EXPECT_TRUE(holds(refusal(file_of(header, 1)), "shared values"));
+}
+
 TEST_F(Safetensors, EachShardMayRecordTheOtherNamesOfAll) {
   const std::string said = R"({"__metadata__":{"format":"pt","x":"b"},)";
   dir_.write("m-1.safetensors", file_of(said + tensor("a", "U8", "4", "0,4") + "}", 4));

@@ -13,6 +13,7 @@
 #include "base/fail.hpp"
 #include "base/keyed_hash.hpp"
 #include "base/text.hpp"
+#include "formats/dcp/copy_budget.hpp"
 #include "formats/dcp/storage_rows.hpp"
 #include "formats/safetensors/dtype_code.hpp"
 #include "formats/safetensors/header.hpp"
@@ -324,8 +325,10 @@ class Reading {
 
   void add_aliases() {
     Catalog& catalog = contents_.catalog;
+    dcp::CopyBudget budget(contents_.metadata_bytes, "other names in __metadata__");
     for (const Alias& alias : find_aliases()) {
       const TensorInfo tensor = catalog.tensors()[alias.tensor];
+      budget.charge(catalog.shape(tensor).size());
       const StoredItem bytes = catalog.chunks(tensor).front();
       const std::vector<std::int64_t> shape(catalog.shape(tensor).begin(), catalog.shape(tensor).end());
       const std::vector<std::int64_t> origin(shape.size(), 0);
