@@ -159,6 +159,9 @@ struct ReadItem {
 struct ObjectRead {
   std::uint32_t entry;   ///< of the rank's state
   std::uint32_t object;  ///< of the catalogue
+  /// 0: the whole object. Else a value inside of one that was saved whole, as torch before 2.4 does with
+  /// dicts and lists without tensors: where its path in the object begins in the entry's name.
+  std::uint32_t path_at = 0;
 };
 
 enum class LoadFaultKind : std::uint8_t { missing, unexpected, kind, shape, dtype, hole };

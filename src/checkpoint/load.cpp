@@ -13,6 +13,7 @@
 #include "checkpoint/load_joint.hpp"
 #include "checkpoint/load_sharing.hpp"
 #include "checkpoint/load_source.hpp"
+#include "checkpoint/object_parts.hpp"
 #include "checkpoint/open_late.hpp"
 #include "checkpoint/process_memory.hpp"
 #include "checkpoint/whole_state.hpp"
@@ -40,6 +41,12 @@ double seconds_since(Clock::time_point begin) {
 void write_texts(ByteWriter& out, const std::vector<std::string>& texts) {
   out.write<std::uint64_t>(texts.size());
   for (const std::string& text : texts) out.counted_text(text);
+}
+
+std::vector<std::string> read_texts(ByteReader& in) {
+  std::vector<std::string> texts;
+  for (auto count = in.read<std::uint64_t>(); count > 0; --count) texts.emplace_back(in.counted_text());
+  return texts;
 }
 
 // What has to be the same on all ranks.
@@ -101,7 +108,7 @@ class Load {
     share(state);
     join();
     report_.plan_s = seconds_since(begin_);
-    read_objects();
+    read_objects(state.description());
     LoadReport report = fill_tensors(state);
     for (auto& [entry, object] : objects_) state.set_object(entry, std::move(object));
     return report;
@@ -224,7 +231,7 @@ class Load {
 
   // --- objects
   // ----------------------------------------------------------------------------------------------
-  void read_objects() {
+  void read_objects(const RankState& state) {
     const Bytes common = on_root("reading the objects", comm_, kRoot, [&] {
       ByteWriter out;
       for (const std::uint32_t object : decision_.common_objects)
@@ -235,12 +242,19 @@ class Load {
       ByteReader in(common, "objects");
       std::vector<std::span<const std::byte>> items(catalog().objects().size());
       for (const std::uint32_t object : decision_.common_objects) items[object] = as_bytes(in.counted_text());
+      std::optional<std::uint32_t> decoded;  // reads of one object follow each other
+      Object whole;
+      ObjectParts parts(state, options_.plan);
       for (const ObjectRead& read : object_reads_) {
-        const ObjectInfo& info = catalog().objects()[read.object];
-        const Bytes own = items[read.object].empty() ? source_->object_item(info) : Bytes();
-        objects_.emplace_back(read.entry,
-                              object_of(own.empty() ? items[read.object] : own, source_->describe(info)));
+        if (decoded != read.object) {
+          const ObjectInfo& info = catalog().objects()[read.object];
+          const Bytes own = items[read.object].empty() ? source_->object_item(info) : Bytes();
+          whole = object_of(own.empty() ? items[read.object] : own, source_->describe(info));
+          decoded = read.object;
+        }
+        if (const Object* part = parts.find(whole, read)) objects_.emplace_back(read.entry, *part);
       }
+      missing_parts_ = parts.take_missing(path_);
     });
   }
 
@@ -333,6 +347,7 @@ class Load {
       out.write((exchange_ ? exchange_->received_bytes() : 0) + device_received_bytes_);
       out.write(device_received_bytes_);
       out.write(peak_rss_bytes());
+      write_texts(out, missing_parts_);
       out.append(check_.encode());
     });
     const auto shares = comm_.gather(out.view(), kRoot);
@@ -348,6 +363,8 @@ class Load {
       report_.received_bytes += in.read<std::uint64_t>();
       report_.device_received_bytes += in.read<std::uint64_t>();
       report_.peak_rss_bytes = std::max(report_.peak_rss_bytes, in.read<std::uint64_t>());
+      const auto missing = read_texts(in);
+      report_.missing.insert(report_.missing.end(), missing.begin(), missing.end());
       check.add(StorageCheck::decode(in.bytes(in.remaining())));
     }
     check.compare(catalog());
@@ -361,6 +378,7 @@ class Load {
     out.write(report_.plan_s);
     out.write(seconds_since(begin_));
     write_texts(out, report_.warnings);
+    write_texts(out, report_.missing);
     return out.take();
   }
 
@@ -372,9 +390,12 @@ class Load {
       *number = in.read<std::uint64_t>();
     report.plan_s = in.read<double>();
     report.seconds = in.read<double>();
-    for (auto count = in.read<std::uint64_t>(); count > 0; --count)
-      report.warnings.emplace_back(in.counted_text());
-    report.missing = decision_.missing;
+    report.warnings = read_texts(in);
+    report.missing = read_texts(in);
+    report.missing.insert(report.missing.end(), decision_.missing.begin(), decision_.missing.end());
+    std::ranges::sort(report.missing);
+    const auto repeated = std::ranges::unique(report.missing);
+    report.missing.erase(repeated.begin(), repeated.end());
     report.unexpected = decision_.unexpected;
     report.dropped = decision_.dropped;
     return report;
@@ -396,6 +417,7 @@ class Load {
   std::vector<ReadItem> items_;  // of plan_
   std::vector<ObjectRead> object_reads_;
   std::vector<std::pair<std::uint32_t, Object>> objects_;  // read, by entry of the state
+  std::vector<std::string> missing_parts_;                 // of objects; tolerated
   std::unique_ptr<Communicator> exchange_comm_;
   std::optional<SharedLoad> shared_;
   std::optional<ParcelExchange> exchange_;

@@ -44,6 +44,7 @@ class LoadPlanner {
         cast_(globs(options.cast)) {
     plan_.findings_.rank = wanted.rank();
     plan_.findings_.wanted.assign(catalog.entries().size(), false);
+    is_named_.assign(catalog.entries().size(), false);
     names_.reserve(catalog.entries().size());
     for (const Entry& entry : catalog.entries()) {
       if (names_.add(catalog.name(entry)) != names_.size() - 1)
@@ -61,19 +62,37 @@ class LoadPlanner {
   void add(std::uint32_t entry) {
     const std::string_view name = wanted_.name(entry);
     const std::uint32_t number = names_.find(name);
-    if (number == NameIndex::kNone) return add_missing(name);
-    if (plan_.findings_.wanted[number]) {
+    if (number == NameIndex::kNone) return add_part(entry) ? void() : add_missing(name);
+    if (is_named_[number]) {
       fail(ErrorKind::invalid_argument, "'{}' is twice in the state of rank {}", escape_name(name),
            wanted_.rank());
     }
+    is_named_[number] = true;
     plan_.findings_.wanted[number] = true;
     const Entry& stored = catalog_.entries()[number];
     if (stored.is_tensor != wanted_.is_tensor(entry)) {
       return add_fault(LoadFaultKind::kind, name, stored.is_tensor ? "a tensor" : "an object",
                        stored.is_tensor ? "an object" : "a tensor");
     }
-    if (!stored.is_tensor) return plan_.objects_.push_back({entry, stored.index});
+    if (!stored.is_tensor) return plan_.objects_.push_back({entry, stored.index, 0});
     if (fits(entry, catalog_.tensors()[stored.index])) add_tensor(entry, stored.index);
+  }
+
+  /// Of an object that is stored under the beginning of the name. Whether it has the part is seen when it is
+  /// read.
+  bool add_part(std::uint32_t entry) {
+    const std::string_view name = wanted_.name(entry);
+    if (wanted_.is_tensor(entry) || !rank_entry_kind(name).empty()) return false;
+    for (auto end = name.rfind('.'); end != 0 && end != name.npos; end = name.rfind('.', end - 1)) {
+      const std::uint32_t number = names_.find(name.substr(0, end));
+      if (number == NameIndex::kNone) continue;
+      const Entry& stored = catalog_.entries()[number];
+      if (stored.is_tensor) return false;
+      plan_.findings_.wanted[number] = true;
+      plan_.objects_.push_back({entry, stored.index, static_cast<std::uint32_t>(end + 1)});
+      return true;
+    }
+    return false;
   }
 
   void add_missing(std::string_view name) {
@@ -181,7 +200,8 @@ class LoadPlanner {
   const RankState& wanted_;
   bool strict_;
   std::vector<Glob> allow_missing_, cast_;
-  NameIndex names_;  // of the catalogue's entries, by their index
+  NameIndex names_;             // of the catalogue's entries, by their index
+  std::vector<bool> is_named_;  // of the catalogue's entries: by one of the state
   Box overlap_;
   LoadPlan plan_;
 };

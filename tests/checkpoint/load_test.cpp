@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "cairn/save.hpp"
 #include "failure_of.hpp"
 #include "load_fixture.hpp"
 #include "storage/fault.hpp"
@@ -182,6 +183,40 @@ TEST(Load, WhatIsAllowedIsReported) {
     EXPECT_EQ(a, iota_bytes(Shape{4}, whole({4}), DType::float32));
     EXPECT_EQ(c, Bytes(16, std::byte{0xcd}));
   }
+}
+
+// As torch 2.3 saves param_groups; 2.4 gives each leaf a name.
+TEST(Load, ValuesAreTakenOutOfObjectsThatWereSavedWhole) {
+  const TempDir dir;
+  const auto solo = solo_communicator();
+  const auto dict = [](std::vector<std::pair<Object, Object>> items) {
+    return Object(Object::Dict{std::move(items)});
+  };
+  LiveState saved(0);
+  saved.add_object("optim.groups", Object::List{dict({{"lr", 0.5}, {"betas", Object::Tuple{{0.9, 0.99}}}}),
+                                                dict({{"a.b", 1}, {7, dict({{"x", "deep"}})}})});
+  saved.add_object("step", 3);
+  save(*solo, posix_file_system(), saved, dir / "ckpt");
+  LiveState wanted(0);
+  for (const char* name :
+       {"optim.groups.0.lr", "optim.groups.0.betas", "optim.groups.1.a.b", "optim.groups.1.7.x",
+        "optim.groups.0.betas.1", "step", "optim.groups.2.lr", "optim.groups.00.lr", "step.x"})
+    wanted.add_object(name, "before");
+  const Error error = failure_of([&] { load_alone(dir / "ckpt", wanted); });
+  EXPECT_EQ(error.kind(), ErrorKind::mismatch);
+  EXPECT_TRUE(contains(error, "3 missing")) << error.what();
+  for (const char* name : {"'optim.groups.2.lr'", "'optim.groups.00.lr'", "'step.x'", "/ckpt:"})
+    EXPECT_TRUE(contains(error, name)) << error.what();
+  EXPECT_EQ(wanted.object(0), Object("before"));
+  LoadOptions options;
+  options.plan.allow_missing = {"optim.groups.2.*", "*.00.*", "step.?"};
+  const LoadReport report = load_alone(dir / "ckpt", wanted, options);
+  const std::vector<std::string> missing{"optim.groups.00.lr", "optim.groups.2.lr", "step.x"};
+  EXPECT_EQ(report.missing, missing);
+  EXPECT_TRUE(report.unexpected.empty());
+  const Object expected[] = {0.5,     Object::Tuple{{0.9, 0.99}}, 1, "deep", 0.99, 3, "before", "before",
+                             "before"};
+  for (std::size_t i = 0; i < std::size(expected); ++i) EXPECT_EQ(wanted.object(i), expected[i]) << i;
 }
 
 TEST(Load, TheReportNamesTheCheckpoint) {
