@@ -7,7 +7,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . launch/build.sh
 
 launch/setup.sh
-quietly build/tsan/configure.log cmake --preset tsan -DCAIRN_WERROR=ON
+quietly build/tsan/configure.log cmake --preset tsan
 quietly build/tsan/compile.log cmake --build --preset tsan -j "${CMAKE_BUILD_PARALLEL_LEVEL:-$(getconf _NPROCESSORS_ONLN)}"
 quietly build/tsan/ctest.log ctest --preset tsan --no-tests=error "$@"
 sed -n '/% tests passed/,$p' build/tsan/ctest.log
