@@ -8,6 +8,7 @@
 
 #include "base/fail.hpp"
 #include "base/text.hpp"
+#include "cairn/storage.hpp"
 
 namespace cairn {
 namespace {
@@ -25,15 +26,6 @@ po::options_description common_options() {
   add("mpi", flag(), "initialise MPI although no launcher is seen");
   add("no-mpi", flag(), "never initialise MPI; refused where a launcher started several processes");
   return common;
-}
-
-bool is_url(std::string_view text) {
-  const auto end = text.find("://");
-  if (end == text.npos || end == 0) return false;
-  const auto is_letter = [](char c) { return (c | 0x20) >= 'a' && (c | 0x20) <= 'z'; };
-  return is_letter(text[0]) && std::ranges::all_of(text.substr(0, end), [&](char c) {
-           return is_letter(c) || (c >= '0' && c <= '9') || c == '+' || c == '-' || c == '.';
-         });
 }
 
 }  // namespace
@@ -101,9 +93,8 @@ std::string path_operand(const std::string& operand) {
   constexpr std::string_view local = "file://";
   if (operand.empty()) fail(ErrorKind::invalid_argument, "an empty path");
   if (operand.starts_with(local) && operand.size() > local.size()) return operand.substr(local.size());
-  if (!is_url(operand)) return operand;
-  throw Error(ErrorKind::unsupported, operand + ": Cairn does not read or write URLs, only paths",
-              "a local path of this form begins with ./");
+  require_path(operand);
+  return operand;
 }
 
 int number_option(std::string_view option, const std::string& text, int least, int most) {

@@ -16,6 +16,7 @@ gate=(-DCAIRN_WERROR=ON -DCAIRN_WITH_MPI=ON -DCAIRN_WITH_TORCH=ON -DCAIRN_WITH_H
 build release all "${gate[@]}"
 build sanitize sanitized_tests "${gate[@]}"
 
-quietly build/sanitize/ctest.log ctest --preset sanitize -j2 --no-tests=error
-quietly build/release/ctest.log ctest --preset release -j2 --no-tests=error -LE '^(slow|gpu)$' "$@"
+jobs=$((2 * $(getconf _NPROCESSORS_ONLN)))  # most tests wait more than they compute
+quietly build/sanitize/ctest.log ctest --preset sanitize -j "$jobs" --no-tests=error
+quietly build/release/ctest.log ctest --preset release -j "$jobs" --no-tests=error -LE '^(slow|gpu)$' "$@"
 sed -n '/% tests passed/,$p' build/release/ctest.log

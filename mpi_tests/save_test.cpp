@@ -154,6 +154,15 @@ TEST(Save, ACapWithoutRoomForABufferIsEverybodysError) {
   EXPECT_EQ(content(dir.path()), "");
 }
 
+TEST(Save, AUrlIsNoDirectory) {
+  const LiveState state(world().rank());
+  for (const char* url : {"s3://bucket/c", "file:///tmp/c"}) {
+    const Error error = failure_of([&] { save(world(), posix_file_system(), state, url); });
+    EXPECT_EQ(error.kind(), ErrorKind::unsupported) << error.what();
+  }
+  EXPECT_FALSE(posix_file_system().status("s3:"));
+}
+
 TEST(Save, ReplicasThatDifferAreFoundWhateverTheyAre) {
   if (world().size() == 1) return;
   const SharedDirectory dir(nothing);

@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A consolidation in which one rank gets stuck or is slow: stall_run SOURCE DESTINATION LIMIT_S WHAT RANK
-// MODE. Ends as `cairn consolidate --stall-timeout` does. Started by stall_test.py.
+// A consolidation (MODE shared or gather), load or save in which one rank gets stuck or is slow: stall_run
+// SOURCE DESTINATION LIMIT_S WHAT RANK MODE. Ends as `cairn consolidate --stall-timeout` does. Started by
+// stall_test.py.
 #include <fmt/format.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "cairn/checkpoint.hpp"
+#include "cairn/load.hpp"
 #include "cairn/mpi.hpp"
+#include "cairn/save.hpp"
 #include "storage/fault.hpp"
 #include "storage/forwarding.hpp"
 
@@ -49,22 +54,70 @@ void arrange(const std::string& what, int ranks, FaultyFileSystem& faulty, Stopp
     faulty.inject(fault);
   }
   if (what == "hold-rename") faulty.inject(delay_of(Operation::rename, 0, kForever));
+  if (what == "hold-sync") faulty.inject(delay_of(Operation::sync, 0, kForever));
   if (what == "slow") faulty.inject(delay_of(Operation::read, 0, ranks * kSlow));
+}
+
+using Say = std::function<void(const Error&)>;
+
+/// Rows of the tensor `w` that stall_test.py makes.
+struct Rows {
+  explicit Rows(const Communicator& comm)
+      : layout(TensorLayout::sharded({kElements}, 0, comm.size())),
+        values(static_cast<std::size_t>(layout.local_shape(comm.rank())[0])),
+        state(comm.rank()) {
+    state.add_tensor("w", layout,
+                     TensorView::contiguous(DType::float32, layout.local_shape(comm.rank()),
+                                            reinterpret_cast<std::byte*>(values.data())));
+  }
+  static constexpr std::int64_t kElements = 8 << 20;
+  TensorLayout layout;
+  std::vector<float> values;
+  LiveState state;
+};
+
+void load_rows(Communicator& comm, FileSystem& files, const std::string& source, double limit_s,
+               const Say& say) {
+  Rows rows(comm);
+  LoadOptions options;
+  options.stall_timeout_s = limit_s;
+  options.stalled = say;
+  options.threads = 1;
+  load(comm, files, source, rows.state, options);
+}
+
+void save_rows(Communicator& comm, FileSystem& files, const std::string& destination, double limit_s,
+               const Say& say) {
+  Rows rows(comm);
+  SaveOptions options;
+  options.stall_timeout_s = limit_s;
+  options.stalled = say;
+  options.threads = 1;
+  save(comm, files, rows.state, destination, options);
 }
 
 int run(Communicator& comm, char** arguments) {
   FaultyFileSystem faulty(posix_file_system());
   StoppingFileSystem stopping(faulty);
   if (std::atoi(arguments[5]) == comm.rank()) arrange(arguments[4], comm.size(), faulty, stopping);
-  ConsolidateOptions options;
-  options.source = arguments[1];
-  options.destination = arguments[2];
-  options.stall_timeout_s = std::atof(arguments[3]);
-  options.write = std::string(arguments[6]) == "gather" ? WriteMode::gather : WriteMode::shared;
-  options.sync = false;
-  options.threads = 1;
-  options.stalled = [](const Error& error) { fmt::print(stderr, "stalled: {}\n", error.what()); };
-  consolidate(comm, stopping, options);
+  const auto say = [](const Error& error) { fmt::print(stderr, "stalled: {}\n", error.what()); };
+  const std::string source = arguments[1], destination = arguments[2], mode = arguments[6];
+  const double limit_s = std::atof(arguments[3]);
+  if (mode == "load") {
+    load_rows(comm, stopping, source, limit_s, say);
+  } else if (mode == "save") {
+    save_rows(comm, stopping, destination, limit_s, say);
+  } else {
+    ConsolidateOptions options;
+    options.source = source;
+    options.destination = destination;
+    options.stall_timeout_s = limit_s;
+    options.write = mode == "gather" ? WriteMode::gather : WriteMode::shared;
+    options.sync = false;
+    options.threads = 1;
+    options.stalled = say;
+    consolidate(comm, stopping, options);
+  }
   return 0;
 }
 

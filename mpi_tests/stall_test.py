@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import shutil
 import sys
 import unittest
 
@@ -42,7 +43,7 @@ class Stall(CliTest):
         who = rf"rank {rank} of {RANKS} \(.+\) has (made no progress|not answered)" if RANKS > 1 else "no progress"
         self.assertRegex(said[0], rf"{who} for \d+ s while {words}")
         self.assertEqual(len(re.findall(r"rank \d+ of", said[0])), 1 if RANKS > 1 else 0, said[0])
-        self.assertFalse(self.target.exists())
+        self.assertFalse(self.target.is_file())
         return said[0]
 
     def ranks(self):
@@ -76,6 +77,22 @@ class Stall(CliTest):
         said = self.assert_named(self.start("hold-rename", 0), 0, "publishing")
         self.assertIn("renaming", said)
         self.assertFalse(part_of(self.target).exists())
+
+    def test_loads_and_saves_name_the_rank_too(self):
+        for rank in self.ranks():
+            with self.subTest(rank=rank):
+                said = self.assert_named(self.start("hold", rank, mode="load"), rank, "reading")
+                self.assertRegex(said, r"reading .*distcp.*tensors may hold a part")
+                said = self.assert_named(self.start("hold-sync", rank, mode="save"), rank, "copying")
+                self.assertIn("nothing is published", said)
+                self.assertFalse((self.target / ".metadata").exists())
+                shutil.rmtree(self.target)
+        said = self.assert_named(self.start("hold-metadata", 0, mode="load"), 0, "planning")
+        self.assertIn("no tensor has changed", said)
+        if RANKS > 1:
+            self.assertIn("not answered", self.assert_named(self.start("stop", RANKS - 1, mode="load"), RANKS - 1, "reading"))
+        result = self.start("slow", RANKS - 1, mode="load")
+        self.assertEqual((result.returncode, result.stderr), (0, b""), described(result))
 
     def test_a_slow_rank_is_not_named(self):
         """Its share takes longer than the limit, none of its reads does."""

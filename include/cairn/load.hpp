@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,6 +37,10 @@ struct LoadOptions {
   int threads = 0;                                         ///< as in ConsolidateOptions
   std::uint64_t max_memory = 64ull << 20;                  ///< data buffers of one rank, in bytes
   double visibility_timeout_s = 30;                        ///< as in ConsolidateOptions
+  /// A rank that does not get on for so long ends the job, as in ConsolidateOptions; 0: never. The same on
+  /// all ranks.
+  double stall_timeout_s = 0;
+  std::function<void(const Error&)> stalled;
 };
 
 /// The same on all ranks.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,6 +39,10 @@ struct SaveOptions {
     Object value;      ///< a dict; rank 0's is written
   };
   std::optional<Companion> companion;
+  /// A rank that does not get on for so long ends the job, as in ConsolidateOptions; 0: never. The same on
+  /// all ranks. Not for saves in the background.
+  double stall_timeout_s = 0;
+  std::function<void(const Error&)> stalled;
   int threads = 0;                         ///< I/O threads of one rank, as in ConsolidateOptions
   std::uint64_t max_memory = 64ull << 20;  ///< data buffers of one rank, in bytes
 };

@@ -99,6 +99,9 @@ class FileSystem {
   virtual std::string type_name(const std::string& path) = 0;
 };
 
+/// Local. Throws unsupported for a URL (`s3://bucket/name`): it would be taken for a relative path.
+void require_path(const std::string& path);
+
 /// The machine's own file system: plain descriptors, pread and pwrite in a loop.
 FileSystem& posix_file_system();
 

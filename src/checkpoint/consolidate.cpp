@@ -148,6 +148,8 @@ class Consolidation {
   bool verify_source() const { return options_.verify_source && !by_kernel(); }
 
   void check_options() {
+    require_path(options_.source);
+    require_path(options_.destination);
     if (!std::has_single_bit(options_.alignment) || options_.alignment < 64 || options_.alignment > 32768) {
       fail(ErrorKind::invalid_argument, "an alignment of {}: a power of two from 64 to 32768 is needed",
            options_.alignment);

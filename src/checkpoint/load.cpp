@@ -16,6 +16,7 @@
 #include "checkpoint/object_parts.hpp"
 #include "checkpoint/open_late.hpp"
 #include "checkpoint/process_memory.hpp"
+#include "checkpoint/run_watch.hpp"
 #include "checkpoint/whole_state.hpp"
 #include "engine/load_run.hpp"
 #include "engine/parcel_exchange.hpp"
@@ -23,6 +24,7 @@
 #include "engine/transfer.hpp"
 #include "formats/dcp/item.hpp"
 #include "parallel/agree.hpp"
+#include "parallel/attention.hpp"
 #include "parallel/polling.hpp"
 #include "pickle/plain_object.hpp"
 
@@ -76,25 +78,31 @@ class Load {
  public:
   Load(Communicator& comm, FileSystem& files, const std::string& path, const LoadOptions& options)
       : comm_(comm),
-        files_(files),
+        watch_(comm, files, {{}, options.stall_timeout_s, options.stalled, true}),
+        files_(watch_.files()),
         timeout_s_(comm.size() > 1 ? options.visibility_timeout_s : 0),
-        shards_(files, timeout_s_),
+        shards_(files_, timeout_s_),
         path_(path),
         options_(options) {}
+
+  template <class Body>
+  auto guarded(Body body) {
+    return watch_.guarded(body);
+  }
 
   /// Collective. After it the catalogue is there.
   void open() {
     Bytes common = is_root() ? encode(path_, options_) : Bytes();
     comm_.broadcast(common, kRoot);
     on_all_ranks("checking the options", comm_, [&] { check_options(common); });
-    const Bytes message = on_root("reading the metadata", comm_, kRoot, [&] {
+    const Bytes message = on_first("reading the metadata", [&] {
       OpenedSource opened = open_load_source(files_, shards_, path_, timeout_s_);
       source_ = std::move(opened.source);
       pin_ = std::move(opened.pin);
       report_.warnings = std::move(opened.notes);
       return comm_.size() > 1 ? source_->encode() : Bytes();
     });
-    on_all_ranks("reading the metadata", comm_, [&] {
+    on_each("reading the metadata", [&] {
       if (!is_root()) source_ = decode_load_source(shards_, message);
     });
   }
@@ -117,9 +125,24 @@ class Load {
  private:
   bool is_root() const { return comm_.rank() == kRoot; }
 
+  // Collective; what runs in it talks to no rank.
+  template <class Body>
+  void on_each(std::string_view step, Body body) {
+    on_all_ranks(step, comm_, [&] { watch_.work(body); });
+  }
+  template <class Body>
+  Bytes on_first(std::string_view step, Body body) {
+    return on_root(step, comm_, kRoot, [&] {
+      Bytes made;
+      watch_.work([&] { made = body(); });
+      return made;
+    });
+  }
+
   void check_options(const Bytes& common) {
     if (encode(path_, options_) != common)
       fail(ErrorKind::invalid_argument, "path and options of a load differ between ranks");
+    require_path(path_);
     if (options_.device_link != nullptr && options_.device_link->size() != comm_.size()) {
       fail(ErrorKind::invalid_argument, "a link of {} devices for a load on {} ranks",
            options_.device_link->size(), comm_.size());
@@ -142,7 +165,7 @@ class Load {
   // ---------------------------------------------------------------------------------------
   void decide(const LiveState& state, bool everything) {
     RankFindings mine;
-    on_all_ranks("planning", comm_, [&] {
+    on_each("planning", [&] {
       if (state.description().rank() != comm_.rank()) {
         fail(ErrorKind::invalid_argument, "a state made for rank {} on rank {}", state.description().rank(),
              comm_.rank());
@@ -152,12 +175,12 @@ class Load {
       if (everything) mine.rank_entry_kinds.clear();
     });
     const auto findings = comm_.gather(mine.encode(), kRoot);
-    const Bytes decided = on_root("comparing state and checkpoint", comm_, kRoot, [&] {
+    const Bytes decided = on_first("comparing state and checkpoint", [&] {
       std::vector<RankFindings> ranks;
       for (const Bytes& one : findings) ranks.push_back(RankFindings::decode(one));
       return decide_together(std::move(ranks)).encode();
     });
-    on_all_ranks("comparing state and checkpoint", comm_, [&] {
+    on_each("comparing state and checkpoint", [&] {
       decision_ = LoadDecision::decode(decided);
       select_items();
     });
@@ -191,10 +214,10 @@ class Load {
   void share(const LiveState& state) {
     if (comm_.size() == 1 || options_.read_once == ReadOnce::off) return;
     Bytes mine;
-    on_all_ranks("planning", comm_, [&] { mine = encode_wanted_boxes(state, items_, options_.device_link); });
+    on_each("planning", [&] { mine = encode_wanted_boxes(state, items_, options_.device_link); });
     const auto wanted = comm_.gather(mine, kRoot);
-    const Bytes shared = on_root("planning", comm_, kRoot,
-                                 [&] { return encode(find_shared_boxes(wanted, options_.read_once)); });
+    const Bytes shared =
+        on_first("planning", [&] { return encode(find_shared_boxes(wanted, options_.read_once)); });
     if (shared.empty()) return;
     exchange_comm_ = comm_.duplicate();
     on_all_ranks("planning", comm_, [&] {
@@ -211,7 +234,7 @@ class Load {
   void join() {
     if (comm_.size() == 1 || options_.read_once == ReadOnce::off) return;
     Bytes mine;
-    on_all_ranks("planning", comm_, [&] { mine = encode_scattered_items(source_->chunks(), plan_, items_); });
+    on_each("planning", [&] { mine = encode_scattered_items(source_->chunks(), plan_, items_); });
     if (agree(comm_, mine.empty() ? 0 : 1) == 0) return;
     node_ = comm_.on_node();
     const auto told = node_->gather(mine, kRoot);
@@ -221,7 +244,7 @@ class Load {
                       [&] { return encode(find_joint_chunks(catalog(), told, options_.read_once)); });
     });
     if (!joint.empty()) shared_memory_ = node_->share_memory(JointReads::shared_bytes(node_->size()));
-    on_all_ranks("planning", comm_, [&] {
+    on_each("planning", [&] {
       if (!shared_memory_) return;
       auto chunks = decode_joint_chunks(catalog(), joint);
       auto parts = find_own_parts(source_->chunks(), plan_, items_, chunks);
@@ -232,13 +255,13 @@ class Load {
   // --- objects
   // ----------------------------------------------------------------------------------------------
   void read_objects(const RankState& state) {
-    const Bytes common = on_root("reading the objects", comm_, kRoot, [&] {
+    const Bytes common = on_first("reading the objects", [&] {
       ByteWriter out;
       for (const std::uint32_t object : decision_.common_objects)
         out.counted_text(as_text(source_->object_item(catalog().objects()[object])));
       return out.take();
     });
-    on_all_ranks("reading the objects", comm_, [&] {
+    on_each("reading the objects", [&] {
       ByteReader in(common, "objects");
       std::vector<std::span<const std::byte>> items(catalog().objects().size());
       for (const std::uint32_t object : decision_.common_objects) items[object] = as_bytes(in.counted_text());
@@ -261,6 +284,7 @@ class Load {
   // --- tensors
   // ----------------------------------------------------------------------------------------------
   LoadReport fill_tensors(LiveState& state) {
+    watch_.enter(RunPhase::reading);
     try {
       read_tensors(state);
       return finish();
@@ -327,9 +351,11 @@ class Load {
            std::function<void(std::uint32_t, std::uint32_t)> box_done) {
     LoadRun job(source_->chunks(), plan_, items_, wanted, std::move(views),
                 {options_.verify, std::move(box_done), joint_ ? &*joint_ : nullptr});
+    const AtWork at_work;
     const auto poll = [this] {
       while (exchange_ && exchange_->advance()) {
       }
+      attend();
     };
     run_workers(
         threads_, [&job](const std::atomic<bool>& stop) { job.work(stop); }, poll,
@@ -403,6 +429,7 @@ class Load {
 
   const Clock::time_point begin_ = Clock::now();
   Communicator& comm_;
+  RunWatch watch_;  // before all that it watches
   FileSystem& files_;
   const double timeout_s_;  // a world of one does not wait
   LateFileSystem shards_;
@@ -433,8 +460,10 @@ class Load {
 LoadReport load(Communicator& comm, FileSystem& files, const std::string& path, LiveState& state,
                 const LoadOptions& options) {
   Load job(comm, files, path, options);
-  job.open();
-  return job.fill(state, false);
+  return job.guarded([&] {
+    job.open();
+    return job.fill(state, false);
+  });
 }
 
 LoadedState load_all(Communicator& comm, FileSystem& files, const std::string& path,
@@ -442,12 +471,15 @@ LoadedState load_all(Communicator& comm, FileSystem& files, const std::string& p
   LoadOptions lenient = options;
   lenient.plan.strict = false;
   Load job(comm, files, path, lenient);
-  job.open();
-  std::optional<WholeState> whole;
-  on_all_ranks("making room", comm, [&] { whole.emplace(job.catalog(), select, comm.rank(), comm.size()); });
-  LoadReport report = job.fill(whole->state(), true);
-  report.unexpected.clear();  // what was not selected
-  return whole->take(std::move(report));
+  return job.guarded([&] {
+    job.open();
+    std::optional<WholeState> whole;
+    on_all_ranks("making room", comm,
+                 [&] { whole.emplace(job.catalog(), select, comm.rank(), comm.size()); });
+    LoadReport report = job.fill(whole->state(), true);
+    report.unexpected.clear();  // what was not selected
+    return whole->take(std::move(report));
+  });
 }
 
 }  // namespace cairn

@@ -10,8 +10,8 @@ namespace cairn {
 namespace {
 
 constexpr std::size_t kMostHostBytes = 64, kMostDoingBytes = 384;
-constexpr std::array<std::string_view, 6> kPhaseNames{
-    "planning", "looking for the shards", "copying", "syncing", "publishing", "leaving"};
+constexpr std::array<std::string_view, 7> kPhaseNames{
+    "planning", "looking for the shards", "copying", "syncing", "publishing", "leaving", "reading"};
 
 // Of a path the end says most.
 std::string_view end_of(std::string_view text, std::size_t most) {

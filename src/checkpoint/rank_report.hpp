@@ -11,8 +11,8 @@
 
 namespace cairn {
 
-enum class RunPhase : std::uint8_t { planning, looking, copying, syncing, publishing, leaving };
-/// "planning", "looking for the shards", "copying", "syncing", "publishing", "leaving".
+enum class RunPhase : std::uint8_t { planning, looking, copying, syncing, publishing, leaving, reading };
+/// "planning", "looking for the shards", "copying", "syncing", "publishing", "leaving", "reading".
 std::string_view to_string(RunPhase phase);
 
 inline constexpr std::size_t kReportBytes = 512;

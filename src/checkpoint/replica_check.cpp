@@ -11,6 +11,7 @@
 #include "base/text.hpp"
 #include "engine/view_copy.hpp"
 #include "parallel/agree.hpp"
+#include "parallel/attention.hpp"
 #include "plan/fingerprint.hpp"
 
 namespace cairn {
@@ -50,6 +51,7 @@ Fingerprint value_of(const TensorView& view) {
     const auto piece = std::span(buffer).first(std::min(kHashPiece, view.byte_count() - at));
     copy_elements(view, static_cast<std::int64_t>(at / element_size(view.dtype)), piece);
     hash.add(piece);
+    attend();
   }
   return hash.finish();
 }

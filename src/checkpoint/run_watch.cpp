@@ -67,7 +67,9 @@ void remove_temporaries() {
   state->changed.wait_for(lock, kRemovalLimit, [&] { return state->done; });
 }
 
-std::string_view outcome_of(RunPhase phase) {
+std::string_view outcome_of(RunPhase phase, bool loads) {
+  if (phase == RunPhase::reading) return "tensors may hold a part of the new values";
+  if (loads) return "no tensor has changed";
   if (phase == RunPhase::leaving) return "everything had been published";
   if (phase == RunPhase::publishing) return "every output is the old one or the complete new one";
   return "nothing is published";
@@ -226,7 +228,8 @@ std::optional<Error> RunWatch::find_stuck() {
     hint = "rank 0 cannot remove its temporary: where '.NAME.cairn-part' is left, --overwrite discards it";
   }
   return Error(ErrorKind::io,
-               fmt::format("{}: the run is aborted, {}", describe(stuck, comm_.size()), outcome_of(phase_)),
+               fmt::format("{}: the run is aborted, {}", describe(stuck, comm_.size()),
+                           outcome_of(phase_, options_.loads)),
                hint);
 }
 

@@ -22,6 +22,7 @@ struct WatchOptions {
   std::function<void(const Progress&)> progress;  ///< called on rank 0, on the thread of the run
   double stall_timeout_s = 0;                     ///< 0: nobody is ever stuck
   std::function<void(const Error&)> stalled;      ///< called by who finds a stuck rank, before the abort
+  bool loads = false;                             ///< a load: nothing is written but tensors
 };
 
 /// Attends the thread that made it. What a stuck run does: the rank that finds a stuck one says so, rank 0

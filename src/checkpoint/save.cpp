@@ -9,6 +9,7 @@
 #include "base/byte_writer.hpp"
 #include "checkpoint/own_shards.hpp"
 #include "checkpoint/process_memory.hpp"
+#include "checkpoint/run_watch.hpp"
 #include "checkpoint/save_open.hpp"
 #include "checkpoint/save_publish.hpp"
 #include "parallel/agree.hpp"
@@ -20,16 +21,21 @@ constexpr int kRoot = 0;
 using Clock = std::chrono::steady_clock;
 
 // Collective. Writes this rank's shards and gives them to `shards` even when it throws.
-void write_shards(Communicator& comm, FileSystem& files, const OpenedSave& save, const LiveState& state,
+void write_shards(Communicator& comm, RunWatch& watch, const OpenedSave& save, const LiveState& state,
                   std::optional<OwnShards>& shards) {
+  watch.enter(RunPhase::copying);
   on_all_ranks("writing the shards", comm, [&] {
-    shards.emplace(files, save, state);
-    shards->write();
+    watch.work([&] {
+      shards.emplace(watch.files(), save, state);
+      shards->write();
+    });
   });
 }
 
 // Collective.
-void publish(Communicator& comm, OpenedSave& save, OwnShards& shards, Clock::time_point start) {
+void publish(Communicator& comm, RunWatch& watch, OpenedSave& save, OwnShards& shards,
+             Clock::time_point start) {
+  watch.enter(RunPhase::publishing);
   shards.outlive_signals();
   const std::vector<Bytes> written = comm.gather(encode(shards.written()), kRoot);
   ByteWriter peak;
@@ -37,7 +43,7 @@ void publish(Communicator& comm, OpenedSave& save, OwnShards& shards, Clock::tim
   const std::vector<Bytes> peaks = comm.gather(peak.view(), kRoot);
   std::optional<Error> after;  // it was published, and something failed nevertheless
   const Bytes summary = on_root("publishing", comm, kRoot, [&] {
-    after = publish_save(save, written);
+    watch.work([&] { after = publish_save(save, written); });
     for (const Bytes& one : peaks)
       save.report.peak_rss_bytes =
           std::max(save.report.peak_rss_bytes, ByteReader(one, "peak").read<std::uint64_t>());
@@ -50,6 +56,7 @@ void publish(Communicator& comm, OpenedSave& save, OwnShards& shards, Clock::tim
     }
   });
   shards.keep();
+  watch.enter(RunPhase::leaving);
   on_all_ranks("publishing", comm, [&] {
     if (after) throw *after;
   });
@@ -61,11 +68,14 @@ void publish(Communicator& comm, OpenedSave& save, OwnShards& shards, Clock::tim
 SaveReport save_with(Communicator& comm, FileSystem& files, SavePlans& plans, const LiveState& state,
                      const std::string& directory, const SaveOptions& options) {
   const auto start = Clock::now();
-  OpenedSave save = open_save(comm, files, plans, state, directory, options);
-  std::optional<OwnShards> shards;  // goes before the lock does
-  write_shards(comm, files, save, state, shards);
-  publish(comm, save, *shards, start);
-  return save.report;
+  RunWatch watch(comm, files, {{}, options.stall_timeout_s, options.stalled});
+  return watch.guarded([&] {
+    OpenedSave save = open_save(comm, watch.files(), plans, state, directory, options);
+    std::optional<OwnShards> shards;  // goes before the lock does
+    write_shards(comm, watch, save, state, shards);
+    publish(comm, watch, save, *shards, start);
+    return save.report;
+  });
 }
 
 struct Saver::Plans : SavePlans {};

@@ -126,6 +126,7 @@ OpenedSave open_save(Communicator& comm, FileSystem& files, SavePlans& plans, co
   save.options = options;
   require_equal_arguments(comm, state, encode_arguments(directory, options));
   on_all_ranks("checking the options", comm, [&] {
+    require_path(directory);
     check_companion(options);
     save.threads = threads_of(comm, options);
   });
