@@ -76,24 +76,13 @@ struct Rows {
   LiveState state;
 };
 
-void load_rows(Communicator& comm, FileSystem& files, const std::string& source, double limit_s,
-               const Say& say) {
-  Rows rows(comm);
-  LoadOptions options;
+template <class Options>
+Options watched(double limit_s, const Say& say) {
+  Options options;
   options.stall_timeout_s = limit_s;
   options.stalled = say;
   options.threads = 1;
-  load(comm, files, source, rows.state, options);
-}
-
-void save_rows(Communicator& comm, FileSystem& files, const std::string& destination, double limit_s,
-               const Say& say) {
-  Rows rows(comm);
-  SaveOptions options;
-  options.stall_timeout_s = limit_s;
-  options.stalled = say;
-  options.threads = 1;
-  save(comm, files, rows.state, destination, options);
+  return options;
 }
 
 int run(Communicator& comm, char** arguments) {
@@ -103,19 +92,18 @@ int run(Communicator& comm, char** arguments) {
   const auto say = [](const Error& error) { fmt::print(stderr, "stalled: {}\n", error.what()); };
   const std::string source = arguments[1], destination = arguments[2], mode = arguments[6];
   const double limit_s = std::atof(arguments[3]);
-  if (mode == "load") {
-    load_rows(comm, stopping, source, limit_s, say);
-  } else if (mode == "save") {
-    save_rows(comm, stopping, destination, limit_s, say);
+  if (mode == "load" || mode == "save") {
+    Rows rows(comm);
+    if (mode == "load")
+      load(comm, stopping, source, rows.state, watched<LoadOptions>(limit_s, say));
+    else
+      save(comm, stopping, rows.state, destination, watched<SaveOptions>(limit_s, say));
   } else {
-    ConsolidateOptions options;
+    auto options = watched<ConsolidateOptions>(limit_s, say);
     options.source = source;
     options.destination = destination;
-    options.stall_timeout_s = limit_s;
     options.write = mode == "gather" ? WriteMode::gather : WriteMode::shared;
     options.sync = false;
-    options.threads = 1;
-    options.stalled = say;
     consolidate(comm, stopping, options);
   }
   return 0;
