@@ -229,7 +229,7 @@ class Consolidation {
                                 options_.fabric ? MergeRule::lightning_stored : MergeRule::lightning_trainer,
                                 !target_.keeps_companion, options_.resume};
     run_source_.emplace(site, reading);
-    if (options_.destination.empty()) options_.destination = default_destination(site);
+    if (options_.destination.empty()) options_.destination = default_destination(files_, site);
     outputs_->choose(source_files_.files(), run_source_->place(), requests_);
     run_source_->read_metadata(source_files_.files(), files_);
   }

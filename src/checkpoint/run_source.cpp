@@ -2,6 +2,8 @@
 #include "checkpoint/run_source.hpp"
 
 #include "base/byte_writer.hpp"
+#include "base/fail.hpp"
+#include "base/text.hpp"
 #include "formats/dcp/bare_source.hpp"
 #include "formats/dcp/source.hpp"
 #include "formats/dcp/structure.hpp"
@@ -148,10 +150,16 @@ void RunSource::add_notes(std::span<const std::string> notes) {
   notes_.insert(notes_.end(), notes.begin(), notes.end());
 }
 
-std::string default_destination(const SourceSite& site) {
+std::string default_destination(FileSystem& files, const SourceSite& site) {
   if (site.companion != layout::kLightningFile) return {};
-  const auto end = site.directory.find_last_not_of('/');
-  return site.directory.substr(0, end == std::string::npos ? 0 : end + 1) + ".consolidated";
+  std::string directory = site.directory;
+  while (directory.size() > 1 && directory.ends_with('/')) directory.pop_back();
+  const std::string last = directory.substr(directory.rfind('/') + 1);
+  if (last == "." || last == "..") directory = files.resolve(directory);
+  const std::string file = directory + ".consolidated";
+  if (const auto present = files.status(file); present && present->type == FileType::directory)
+    fail(ErrorKind::already_exists, "{}: a directory is there, where the file would be", escape_name(file));
+  return file;
 }
 
 bool follows_links(SourceKind kind) { return kind == SourceKind::safetensors || kind == SourceKind::hf_dcp; }

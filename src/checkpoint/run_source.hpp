@@ -66,8 +66,9 @@ class RunSource {
   std::vector<std::string> notes_;
 };
 
-/// `<folder>.consolidated` of a Lightning folder, as Lightning's own tool names it; else empty.
-std::string default_destination(const SourceSite& site);
+/// `<folder>.consolidated` of a Lightning folder, as Lightning's own tool names it; else empty. Throws
+/// already_exists when a directory is there.
+std::string default_destination(FileSystem& files, const SourceSite& site);
 
 /// Whether files of such a source may be links out of its directory.
 bool follows_links(SourceKind kind);

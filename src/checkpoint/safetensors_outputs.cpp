@@ -252,8 +252,9 @@ void SafetensorsOutputs::create(FileSystem& view, const PlannedOutputs& planned,
     else
       prepare_directory(files_, path, size, takes_leftover, room);
   }
-  if (dry_ != nullptr) return tell(wanted, free_bytes);
+  check_other_form();
   if (is_directory_ && options_.overwrite) find_old_files();
+  if (dry_ != nullptr) return tell(wanted, free_bytes);
   make_room_for_open_files(wanted.size());  // each stays locked
   OutputSet::Job job{view, *source_, planned, metadata, machines, {}, {as_bytes(index_)}};
   job.options = {{"--max-shard-size", target_.most_bytes ? std::to_string(*target_.most_bytes) : "default"},
@@ -262,6 +263,14 @@ void SafetensorsOutputs::create(FileSystem& view, const PlannedOutputs& planned,
   set_.create(wanted, job);
   for (std::size_t i = 0; i < outputs_.size(); ++i)
     plan_.tensor_files->files[i].path = set_[i + (has_index() ? 1 : 0)].temporary_path();
+}
+
+// One file and several have locks of their own: a job that makes the other may be under way, or have left
+// what can be continued.
+void SafetensorsOutputs::check_other_form() const {
+  if (!is_directory_) return;
+  const std::string other = has_index() ? "model.safetensors" : std::string(safetensors::kIndexName);
+  AtomicOutputs::check(files_, {{path_of(other), 0}}, options_.overwrite);
 }
 
 void SafetensorsOutputs::tell(const std::vector<AtomicOutputs::Wanted>& wanted, std::uint64_t free_bytes) {
@@ -300,19 +309,23 @@ void SafetensorsOutputs::find_old_files() {
     const std::string path = path_of(name);
     const auto wanted = wanted_files();
     if (std::ranges::find(wanted, path, &AtomicOutputs::Wanted::path) == wanted.end() &&
-        files_.status(path, false))
+        files_.status(path, false)) {
+      check_output(files_, forbidden_, path, true);  // it goes: what is read may not
       old_files_.push_back(path);
+    }
   };
   const std::string index(safetensors::kIndexName);
   take("model.safetensors");
   take(index);
   if (!files_.status(path_of(index))) return;
+  std::vector<std::string> names;
   try {
-    for (const std::string& name : safetensors::list_files(files_, {destination_, index}).names) {
-      if (safetensors::is_file_name(name) && name != "model.safetensors") take(name);
-    }
+    names = safetensors::list_files(files_, {destination_, index}).names;
   } catch (const Error& error) {
     report_.warnings.push_back(fmt::format("the files of the old index stay: {}", error.message()));
+  }
+  for (const std::string& name : names) {
+    if (safetensors::is_file_name(name) && name != "model.safetensors") take(name);
   }
 }
 

@@ -70,6 +70,7 @@ class SafetensorsOutputs final : public RunOutputs {
   bool may_replace() const;
   std::vector<AtomicOutputs::Wanted> wanted_files() const;
   void tell(const std::vector<AtomicOutputs::Wanted>& wanted, std::uint64_t free_bytes);
+  void check_other_form() const;
   void find_old_files();
   void drop_old_files();
   void report_output(std::uint64_t bytes);

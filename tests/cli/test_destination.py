@@ -36,6 +36,18 @@ class Destination(CliTest):
         self.assertEqual(self.stem(target), "a.ckpt")
         self.assert_only(self.out, "a.ckpt.full")
 
+    def test_a_lightning_folder_names_the_file_wherever_one_stands(self):
+        (self.source / "meta.pt").write_bytes(tiny_checkpoint.torch_archive({"epoch": 1}))
+        target = self.folder / "source.consolidated"
+        for source, place in ((".", self.source), ("source/", self.folder), ("../source/.", self.source)):
+            with self.subTest(source=source):
+                self.assert_success(self.cairn("consolidate", source, "--quiet", cwd=place))
+                self.assert_good(target)
+                target.unlink()
+        target.mkdir()
+        self.assert_fails(self.consolidate(), 1, "a directory is there")
+        self.assert_only(target)
+
     def test_an_existing_directory_gets_model_pth(self):
         self.assert_success(self.consolidate(self.out))
         self.assert_good(self.out / "model.pth")

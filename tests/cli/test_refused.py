@@ -15,7 +15,9 @@ KINDS = [
     ("safetensors_items", "safetensors"), ("hdf5", "hdf5"), ("torch_file", "torch"), ("deepspeed", "deepspeed"),
     ("bytecheckpoint", "bytecheckpoint"), ("torch_checkpointing", r"metadata\.pkl|torch_checkpointing"),
     ("parent_of_two", "pass one of .*first"), ("lost_metadata", r"\.metadata"), ("empty_directory", ""),
-    ("ordinary_file", ""),
+    ("ordinary_file", ""), ("lightning_dangling", r"meta\.pt"), ("lightning_directory", r"meta\.pt"),
+    ("two_companions", r"meta\.pt.*common\.pt"), ("megatron_damaged", r"metadata\.json.*sharded_backend"),
+    ("megatron_later", r"metadata\.json.*sharded_backend_version"), ("megatron_dangling", r"common\.pt"),
 ]
 
 
@@ -35,6 +37,33 @@ class Kinds:
     def megatron_half(self, path):
         tiny_checkpoint.small(path)
         (path / "metadata.json").write_text('{"sharded_backend": "torch_dist", "sharded_backend_version": 1}')
+
+    def megatron_damaged(self, path):
+        tiny_checkpoint.small(path)
+        (path / "common.pt").write_bytes(torch_archive({"iteration": 1}))
+        (path / "metadata.json").write_text("[")
+
+    def megatron_later(self, path):
+        self.megatron_half(path)
+        (path / "common.pt").write_bytes(torch_archive({"iteration": 1}))
+        (path / "metadata.json").write_text('{"sharded_backend": "torch_dist", "sharded_backend_version": 999}')
+
+    def megatron_dangling(self, path):
+        tiny_checkpoint.small(path)
+        (path / "common.pt").symlink_to("nothing")
+
+    def lightning_dangling(self, path):
+        tiny_checkpoint.small(path)
+        (path / "meta.pt").symlink_to("nothing")
+
+    def lightning_directory(self, path):
+        tiny_checkpoint.small(path)
+        (path / "meta.pt").mkdir()
+
+    def two_companions(self, path):
+        tiny_checkpoint.small(path)
+        for name in ("meta.pt", "common.pt"):
+            (path / name).write_bytes(torch_archive({"iteration": 1}))
 
     def rank_metadata_gap(self, path):
         tiny_checkpoint.small(path)
@@ -109,7 +138,7 @@ class Refused(CliTest):
                 getattr(kinds, name)(source)
                 self.assert_fails(self.cairn("consolidate", source, out / f"{name}.pth"), 1, words)
                 error = self.assert_json_error(self.cairn("consolidate", "--json", source, out / f"{name}.pth"), 1)
-                self.assertIn(error["kind"], ("unsupported", "corrupt", "not_found", "invalid_argument"))
+                self.assertIn(error["kind"], ("unsupported", "corrupt", "not_found", "invalid_argument", "mismatch"))
                 self.assertFalse(list(out.rglob("*")) if out.exists() else [], "nothing was written")
 
     def test_quantised_tensors_are_refused_by_name(self):

@@ -135,7 +135,9 @@ class Safetensors(CliTest):
         folder = self.shards(self.folder / "model", stale=False)
         before = tree(folder), self.file.read_bytes()
         for words in ((self.file, self.file), (folder, folder, "--to", "safetensors"), (folder, folder / "model.pth"),
-                      (self.file, self.folder / "x.safetensors", "--to", "pth")):
+                      (self.file, self.folder / "x.safetensors", "--to", "pth"),
+                      (folder / "model-00001-of-00002.safetensors", folder, "--to", "safetensors"),
+                      (folder / "model-00001-of-00002.safetensors", folder, "--to", "safetensors", "--dry-run")):
             self.assert_fails(self.cairn("convert", *words, "--overwrite"), 1, "checkpoint")
         self.assertEqual((tree(folder), self.file.read_bytes()), before)
 
@@ -273,6 +275,19 @@ class Safetensors(CliTest):
         self.assert_only(self.out, "model.safetensors", "README.md", "other.safetensors")
         self.assert_success(self.cairn(*words, 20))
         self.assert_only(self.out, "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors", INDEX, "README.md", "other.safetensors")
+
+    def test_what_is_left_of_the_other_form_is_not_passed_over(self):
+        """One file and several are held by locks of different names."""
+        self.out.mkdir()
+        for other, size in ((INDEX, 1000), ("model.safetensors", 20)):
+            left = self.out / f".{other}.cairn-part"
+            left.write_bytes(b"left")
+            words = ("convert", self.file, self.out, "--to", "safetensors", "--max-shard-size", size)
+            for more in ((), ("--resume",)):
+                self.assert_fails(self.cairn(*words, *more), 1, "cairn-part")
+                self.assert_only(self.out, left.name)
+            self.assert_success(self.cairn(*words, "--overwrite"))
+            shutil.rmtree(self.out), self.out.mkdir()
 
     def test_a_directory_with_a_dcp_checkpoint_is_no_place(self):
         dcp = tiny_checkpoint.small(self.folder / "dcp")

@@ -133,6 +133,7 @@ TEST_F(Safetensors, WhatIsNoHeaderIsRefused) {
         "{"s + good,
         "{"s + good + "}}",
         "{\"a\":1}"s,
+        "{"s + good + "}\0   "s,
         "{\"a\":[]}"s,
         "{\"a\":{}}"s,
         "{\"a\":{\"dtype\":\"U8\",\"shape\":[1]}}"s,
@@ -274,9 +275,10 @@ TEST_F(Safetensors, AnIndexThatItsShardsContradictIsRefused) {
 }
 
 TEST_F(Safetensors, WhatIsNoIndexIsRefused) {
-  for (const char* index : {"", "{", "[]", "1", "{}", R"({"weight_map": 1})", R"({"weight_map": ["a"]})",
-                            R"({"weight_map": {"a": 1}})", R"({"weight_map": {"a": ["x"]}})",
-                            R"({"weight_map": {"a": {}}})", R"({"weight_map": {}, "weight_map": {}})"}) {
+  for (const char* index :
+       {"", "{", "[]", "1", "{}", R"({"weight_map": 1})", R"({"weight_map": ["a"]})",
+        R"({"weight_map": {"a": 1}})", R"({"weight_map": {"a": ["x"]}})", R"({"weight_map": {"a": {}}})",
+        R"({"weight_map": {}, "weight_map": {}})", R"({"weight_map": {}})"}) {
     EXPECT_TRUE(holds(index_refusal(index), "index in m.index.json at byte 0")) << index;
   }
   EXPECT_TRUE(holds(index_refusal(R"({"weight_map": {"a": "x", "a": "y"}})"), "'a' comes twice"));

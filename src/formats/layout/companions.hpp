@@ -20,8 +20,9 @@ struct Companion {
 };
 
 /// Of a directory that holds a .metadata: Lightning's (meta.pt), Megatron's torch_dist (common.pt,
-/// metadata.json). Throws unsupported for a Megatron backend that is not torch_dist, not_found when
-/// Megatron's common.pt is missing.
+/// metadata.json). Throws unsupported for a Megatron backend that is not torch_dist of version 1, not_found
+/// when Megatron's common.pt is missing or a companion's name leads to no file, corrupt for a metadata.json
+/// beside common.pt that is none of Megatron's, mismatch when there are both.
 std::optional<Companion> companion_of(const Folder& folder);
 
 /// All files that make it what companion_of() says: the companion, and Megatron's metadata.json. Sorted.

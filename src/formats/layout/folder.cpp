@@ -21,8 +21,10 @@ std::string head_of_file(FileSystem& files, const std::string& path, std::size_t
 Folder::Folder(FileSystem& files, std::string path)
     : files_(files), path_(std::move(path)), names_(files.list(path_)) {}
 
+bool Folder::has_name(std::string_view name) const { return std::ranges::binary_search(names_, name); }
+
 bool Folder::has(std::string_view name, FileType type) const {
-  if (!std::ranges::binary_search(names_, name)) return false;
+  if (!has_name(name)) return false;
   const auto status = files_.status(at(name));
   return status && status->type == type;
 }

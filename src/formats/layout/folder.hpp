@@ -26,6 +26,8 @@ class Folder {
   const std::vector<std::string>& names() const { return names_; }
   std::string at(std::string_view name) const { return joined(path_, name); }
 
+  /// Whatever it is: a link that leads nowhere, too.
+  bool has_name(std::string_view name) const;
   bool has_file(std::string_view name) const { return has(name, FileType::regular); }
   bool has_directory(std::string_view name) const { return has(name, FileType::directory); }
   /// Whether `path`, relative to the folder, is a regular file. Works over several components.

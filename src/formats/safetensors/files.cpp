@@ -72,6 +72,7 @@ Index parse_index(const Bytes& text) {
   IndexEvents events;
   read_json(text, events);
   if (!events.has_map) fail_corrupt("no 'weight_map'");
+  if (events.weights.empty()) fail_corrupt("'weight_map' names no tensor");
   std::ranges::sort(events.weights);
   const auto twice = std::ranges::adjacent_find(events.weights, {}, &TextPairs::value_type::first);
   if (twice != events.weights.end()) fail_corrupt("'{}' comes twice", escape_name(twice->first));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "formats/safetensors/json_events.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/fail.hpp"
@@ -61,6 +62,9 @@ class Adapter final : public nlohmann::json_sax<Json> {
 
 void read_json(std::span<const std::byte> text, JsonEvents& events) {
   const auto* begin = reinterpret_cast<const char*>(text.data());
+  // The library takes it for the end of the text.
+  if (const auto nul = std::ranges::find(text, std::byte{0}); nul != text.end())
+    fail_corrupt("no JSON in UTF-8 from byte {} of the text on", nul - text.begin() + 1);
   Adapter adapter(events);
   Json::sax_parse(begin, begin + text.size(), &adapter);
 }
