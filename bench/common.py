@@ -55,8 +55,9 @@ def work_folder(parent):
 
 
 PR_SET_CHILD_SUBREAPER = 36
-# A process that replaces another begins with that one's peak: the command is the child of a shell, which is small, and becomes ours when it ends.
-IN_BETWEEN = ["sh", "-c", '"$@" 9>&- & echo $! >&9', "sh"]
+# A process that replaces another begins with that one's peak: the command is the child of a shell, which is small, and becomes ours when that
+# ends. It waits for that: what ends before its shell is gone to be waited for.
+IN_BETWEEN = ["sh", "-c", '(exec 9>&-; read -r go <&8; exec "$@" 8<&-) & echo $! >&9', "sh"]
 
 
 def run(command):
@@ -82,12 +83,16 @@ def start(command, output):
     if ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         sys.exit("this needs Linux")
     told, tell_fd = os.pipe()
+    go_fd, go = os.pipe()
     with os.fdopen(told) as stream:
-        actions = [(os.POSIX_SPAWN_DUP2, output, 1), (os.POSIX_SPAWN_DUP2, output, 2), (os.POSIX_SPAWN_DUP2, tell_fd, 9)]
+        actions = [(os.POSIX_SPAWN_DUP2, output, 1), (os.POSIX_SPAWN_DUP2, output, 2), (os.POSIX_SPAWN_DUP2, tell_fd, 9),
+                   (os.POSIX_SPAWN_DUP2, go_fd, 8)]
         shell = os.posix_spawnp("sh", IN_BETWEEN + command, LOOPBACK | os.environ, file_actions=actions)
         os.close(tell_fd)
+        os.close(go_fd)
         pid = int(stream.read())
     os.waitpid(shell, 0)
+    os.close(go)
     return pid
 
 
