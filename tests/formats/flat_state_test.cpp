@@ -105,6 +105,7 @@ TEST_F(FlatStates, EmptyDictsAreDroppedAndNamedOrKept) {
 
 TEST_F(FlatStates, WhatHasNoNamesIsRefused) {
   EXPECT_EQ(refusal(tensor()).kind(), ErrorKind::unsupported);
+  EXPECT_TRUE(contains(refusal(tensor()), "one tensor without a name"));
   EXPECT_EQ(refusal(list({tensor()})).kind(), ErrorKind::unsupported);
   EXPECT_EQ(refusal(dict({arena_.real(1.5), tensor()})).kind(), ErrorKind::unsupported);
   const Value twice = dict({text("a.b"), tensor(), text("a"), dict({text("b"), tensor()})});

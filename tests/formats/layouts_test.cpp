@@ -154,6 +154,8 @@ TEST_F(Layouts, AnUnfinishedSaveAndLostMetadataDiffer) {
   expect_refused(dir_ / "unfinished", {"did not finish", ".metadata.tmp"});
   dir_.write("lost/__0_0.distcp", "x");
   expect_refused(dir_ / "lost", {"no .metadata", "__0_0.distcp"});
+  dir_.write("lost/__1.metadata", "x");
+  expect_refused(dir_ / "lost", {"__1.metadata", "not __0.metadata"});
 }
 
 TEST_F(Layouts, ATrainingTreeStandsForItsLatestIteration) {

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/fail.hpp"
+#include "formats/dcp/rank_metadata.hpp"
 #include "formats/layout/companions.hpp"
 #include "formats/layout/file_kind.hpp"
 
@@ -34,6 +35,9 @@ bool is_deepspeed_name(std::string_view name) {
   return name.find("zero_pp_rank_") != name.npos || name.starts_with("global_step");
 }
 
+// As a save with use_collectives=False names them.
+bool is_metadata_of_rank(std::string_view name) { return dcp::metadata_rank(name).has_value(); }
+
 void refuse_lost_metadata(const Folder& folder) {
   const auto shard = folder.first(is_shard);
   if (folder.first([](std::string_view name) { return name == ".metadata.tmp"; }) == ".metadata.tmp") {
@@ -43,6 +47,13 @@ void refuse_lost_metadata(const Folder& folder) {
          folder.path());
   }
   if (shard.empty()) return;
+  if (const auto name = folder.first(is_metadata_of_rank); !name.empty()) {
+    fail(kUnsupported,
+         "{} has the metadata of single ranks ({}, …) but not __0.metadata: the save did not finish or the "
+         "file "
+         "was lost",
+         folder.path(), name);
+  }
   fail(kUnsupported,
        "{} has shards ({}, …) but no .metadata: the save did not finish or the file was lost, and without it "
        "nothing says which tensors the shards make up",

@@ -41,14 +41,18 @@ std::optional<std::span<const Value>> items_of_mapping(const Arena& arena, Value
   return {};
 }
 
+std::string described(const Arena& arena, Value value) {
+  if (is_tensor(arena, value)) return "one tensor without a name";
+  return fmt::format("a value of kind {}", to_string(value.kind()));
+}
+
 }  // namespace
 
 FlatState::FlatState(const Arena& arena, Value root, std::size_t pickle_bytes, EmptyDicts empty_dicts)
     : arena_(arena), empty_dicts_(empty_dicts), pickle_bytes_(pickle_bytes) {
   const auto items = items_of_mapping(arena, root);
   if (!items) {
-    fail(ErrorKind::unsupported, "the file holds a value of kind {}, a dict of names is needed",
-         to_string(root.kind()));
+    fail(ErrorKind::unsupported, "the file holds {}, a dict of names is needed", described(arena, root));
   }
   root_ = build_dict(*items, root, 0);
   flatten_root();
