@@ -4,8 +4,9 @@
 //   mpirun -n M load_rate DIRECTORY rows|columns|replicated ROUNDS [noverify] [once|each]
 // Prints, for each round, one JSON line for either: seconds of the slowest rank. The first round is
 // discarded.
-//   raw    each rank: its share of all shards, one after the other, in calls of 1 MiB
-//   load   cairn::load
+//   raw      each rank: its share of all shards, one after the other, in calls of 1 MiB
+//   raw_crc  the same, and the CRC-32 of each piece, which load compares too
+//   load     cairn::load
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -14,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "base/crc32.hpp"
 #include "cairn/checkpoint.hpp"
 #include "cairn/load.hpp"
 #include "cairn/mpi.hpp"
@@ -37,12 +39,15 @@ class Job {
   }
 
   void round(int number) {
-    const double raw = timed(comm_, [&] { read_raw(); });
+    const double raw = timed(comm_, [&] { read_raw([](std::span<const std::byte>) {}); });
+    const double raw_crc = timed(
+        comm_, [&] { read_raw([this](std::span<const std::byte> piece) { crc_ = crc32(piece, crc_); }); });
     LoadReport done;
     const double load_s =
         timed(comm_, [&] { done = load(comm_, posix_file_system(), directory_, state_, options_); });
     if (comm_.rank() != 0 || number == 0) return;
     std::printf("{\"what\": \"raw\", \"seconds\": %.4f}\n", raw);
+    std::printf("{\"what\": \"raw_crc\", \"seconds\": %.4f, \"crc\": %u}\n", raw_crc, crc_);
     std::printf(
         "{\"what\": \"load\", \"seconds\": %.4f, \"plan_s\": %.4f, \"read_bytes\": %lu, "
         "\"received_bytes\": %lu, \"peak_rss_bytes\": %lu, \"target_bytes\": %lu}\n",
@@ -66,7 +71,8 @@ class Job {
   }
 
   // As many bytes as the rank has memory, from its place in the row of all shards, round and round.
-  void read_raw() {
+  template <class Then>
+  void read_raw(Then then) {
     constexpr std::uint64_t most = 1 << 20;
     std::uint64_t all = 0;
     std::vector<std::unique_ptr<File>> files;
@@ -83,7 +89,9 @@ class Job {
     for (auto& memory : memory_) {
       for (std::uint64_t to = 0; to < memory.size();) {
         const auto bytes = std::min({most, memory.size() - to, sizes[file] - at});
-        files[file]->read(at, std::span(memory).subspan(to, bytes));
+        const auto piece = std::span(memory).subspan(to, bytes);
+        files[file]->read(at, piece);
+        then(piece);
         to += bytes;
         at += bytes;
         if (at == sizes[file]) {
@@ -99,6 +107,7 @@ class Job {
   std::vector<std::string> files_;
   std::deque<std::vector<std::byte>> memory_;
   std::uint64_t target_bytes_ = 0;
+  std::uint32_t crc_ = 0;
   LiveState state_;
   LoadOptions options_;
 };

@@ -6,7 +6,8 @@
 
 Torch saves by rows on --ranks ranks. Workloads: 4to4, 4to2, 4to8 (rows), columns (on 4), replicated (on 4), small (--count tensors of 4 KiB on
 one rank). The jobs of both sides take turns, round by round; each loads once before it is measured. The files are in the page cache.
-Prints one JSON line a workload, with medians and ratios; of_rows: of columns, to the same load by rows (4to4), in turns with it.
+Prints one JSON line a workload, with medians and ratios; of_raw_crc: to plain reads with the CRC-32 of what was read, which Cairn compares too;
+of_rows: of columns, to the same load by rows (4to4), in turns with it.
 """
 import argparse
 import json
@@ -90,7 +91,7 @@ class Bench:
         median = {what: statistics.median(values) for what, values in found.items()}
         result = {"workload": f"load {name}", "saved_by": 1 if kind == "small" else self.arguments.ranks, "ranks": ranks, "layout": layout,
                   "rounds": self.arguments.rounds, "all": {what: [round(v, 4) for v in values] for what, values in found.items()},
-                  "of_raw": round(median["load"] / median["raw"], 3)}
+                  "of_raw": round(median["load"] / median["raw"], 3), "of_raw_crc": round(median["load"] / median["raw_crc"], 3)}
         if "torch" in median:
             result["times_torch"] = round(median["torch"] / median["load"], 2)
         if name == "columns":

@@ -15,8 +15,9 @@ struct Patience {
   std::chrono::microseconds longest_sleep;
 };
 
-/// For words and barriers: the others may be minutes away.
-constexpr Patience for_events{std::chrono::microseconds(50), std::chrono::milliseconds(1)};
+/// For words and barriers: the others may be minutes away, or as near as a switch between two ranks of one
+/// core; a sleep, which the kernel rounds up to some 60 us, would then be most of the wait.
+constexpr Patience for_events{std::chrono::microseconds(300), std::chrono::milliseconds(1)};
 /// For bytes: they move only inside of polls, so a poll that sleeps while they flow costs most of the rate.
 constexpr Patience for_transfers{std::chrono::milliseconds(10), std::chrono::microseconds(200)};
 
