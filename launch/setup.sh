@@ -3,7 +3,7 @@
 # launch/setup.sh   installs what Cairn is built and tested with; says nothing when all of it is there
 #
 #   1. Debian packages, by apt-get (as root, or through sudo without a password)
-#   2. build/venv: torch, numpy, safetensors, h5py, lightning, zstandard, by that environment's own pip
+#   2. build/venv: torch, numpy, safetensors, h5py, lightning, zstandard, megatron-core, accelerate, by that environment's own pip
 #
 # CAIRN_PYTHON     the Python of build/venv, 3.10 to 3.13 (default: python3)
 # CAIRN_PIP_ARGS   further arguments of pip install, e.g. --index-url URL
@@ -13,7 +13,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 packages=(git ca-certificates g++ cmake ninja-build pkg-config python3 python3-venv
           openmpi-bin libopenmpi-dev libhdf5-dev libboost-program-options-dev libgtest-dev libisal-dev libzstd-dev libssl-dev
           zlib1g-dev libfmt-dev nlohmann-json3-dev clang-format)
-requirements=(torch==2.13.0 numpy safetensors h5py lightning==2.6.6 zstandard)
+requirements=(torch==2.13.0 numpy safetensors h5py lightning==2.6.6 zstandard megatron-core accelerate)
 venv=build/venv
 temporaries=$PWD/build/tmp/setup-$$
 
