@@ -6,10 +6,12 @@
 #include "base/fail.hpp"
 #include "base/keyed_hash.hpp"
 #include "base/text.hpp"
+#include "checkpoint/destination.hpp"
 
 namespace cairn {
 
 void OutputSet::create(std::vector<AtomicOutputs::Wanted> wanted, const Job& job) {
+  for (const auto& [path, size] : wanted) made_.make(directory_for(files_, path));
   if (!options_.resume) {
     plain_.emplace(AtomicOutputs::create(files_, wanted, options_.overwrite));
     return;
@@ -47,6 +49,7 @@ void OutputSet::publish() {
   outputs().publish(options_.sync, [this] {
     if (resumption_ && !plan_.is_complete) resumption_->journal.add_complete(tails_of(outputs()));
   });
+  made_.keep();
   if (resumption_) resumption_->journal.remove();
   on_signal_.reset();
 }

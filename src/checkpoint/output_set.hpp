@@ -15,6 +15,7 @@
 #include "checkpoint/planned_outputs.hpp"
 #include "checkpoint/resumption.hpp"
 #include "storage/atomic_outputs.hpp"
+#include "storage/made_directories.hpp"
 
 namespace cairn {
 
@@ -22,7 +23,7 @@ class OutputSet {
  public:
   /// All arguments outlive it.
   OutputSet(FileSystem& files, const ConsolidateOptions& options, ConsolidationPlan& plan)
-      : files_(files), options_(options), plan_(plan) {}
+      : files_(files), options_(options), plan_(plan), made_(files) {}
 
   /// What makes this run a job that can be told from others.
   struct Job {
@@ -35,7 +36,7 @@ class OutputSet {
     std::vector<std::pair<std::string, std::string>> options;
     std::vector<std::span<const std::byte>> texts;  ///< written beside the tensors: pickles, headers
   };
-  /// The main output comes first. With options.resume as begin_or_continue() does, and what an earlier run
+  /// The main output comes first; missing directories are made, which go again when the run fails. With options.resume as begin_or_continue() does, and what an earlier run
   /// has done goes into the plan; else as AtomicOutputs::create().
   void create(std::vector<AtomicOutputs::Wanted> wanted, const Job& job);
 
@@ -57,6 +58,7 @@ class OutputSet {
   FileSystem& files_;
   const ConsolidateOptions& options_;
   ConsolidationPlan& plan_;
+  MadeDirectories made_;  // before what is in them
   std::optional<AtomicOutputs> plain_;
   std::optional<Resumption> resumption_;  // with options.resume
   std::optional<SayOnSignal> on_signal_;

@@ -51,6 +51,7 @@ void ShardOutputs::plan_all(const std::vector<OutputRequest>& requests, Checkpoi
     make_catalog(dcp::DirectoryOutput::check(files_, options_.destination, options_.overwrite));
     return tell(source.catalog(), free_bytes);
   }
+  made_.make(options_.destination);
   output_.emplace(
       dcp::DirectoryOutput::create(files_, options_.destination, options_.overwrite, companions_));
   make_catalog({output_->directory(), output_->first_index()});
@@ -179,9 +180,8 @@ std::uint64_t ShardOutputs::shards_bytes() const {
 }
 
 std::uint64_t ShardOutputs::check_room() {
-  WantedRoom room;
-  return check_directory(files_, options_.destination + "/.metadata", shards_bytes(), options_.overwrite,
-                         room);
+  const AtomicOutputs::Wanted all{options_.destination + "/.metadata", shards_bytes()};
+  return cairn::check_room(files_, {&all, 1}, options_.overwrite).front();
 }
 
 // Entries in the order of the source, each with its items in the order of ranks.
@@ -276,6 +276,7 @@ void ShardOutputs::publish() {
     throw;
   }
   keep_files();
+  made_.keep();
   bytes += shards_bytes();
   report_.outputs.push_back(
       {output_->directory(), bytes, catalog.tensors().size(), catalog.objects().size()});

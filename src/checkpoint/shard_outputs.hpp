@@ -17,6 +17,7 @@
 #include "checkpoint/run_outputs.hpp"
 #include "formats/dcp/directory_output.hpp"
 #include "plan/layout_rules.hpp"
+#include "storage/made_directories.hpp"
 
 namespace cairn {
 
@@ -37,7 +38,7 @@ class ShardOutputs final : public RunOutputs {
   /// All arguments outlive it. What there is to say goes into `report`.
   ShardOutputs(FileSystem& files, const ConsolidateOptions& options, const ShardTarget& target,
                ConsolidationPlan& plan, ConsolidateReport& report)
-      : files_(files), options_(options), target_(target), plan_(plan), report_(report) {}
+      : files_(files), options_(options), target_(target), plan_(plan), report_(report), made_(files) {}
 
   void only_tell(DryRunReport& report) override { dry_ = &report; }
   void choose(FileSystem& view, const std::string& source, std::vector<OutputRequest>& requests) override;
@@ -82,6 +83,7 @@ class ShardOutputs final : public RunOutputs {
   const ShardTarget& target_;
   ConsolidationPlan& plan_;
   ConsolidateReport& report_;
+  MadeDirectories made_;  // before what is in them
 
   std::optional<LayoutRules> layout_rules_;
   std::string source_;                   // directory
