@@ -80,9 +80,9 @@ void OutputFiles::create(FileSystem& view, const PlannedOutputs& planned, const 
   auto wanted = wanted_files(view, planned);
   if (dry_ != nullptr) return check(wanted);
   check_room(files_, wanted, options_.overwrite || options_.resume);
-  OutputSet::Job job{view, source_->catalog(), planned, metadata, machines, {}, {}};
+  OutputSet::Job job{view, source_->catalog(), planned, metadata, machines};
   for (const Output& output : outputs_) job.texts.emplace_back(output.state.main.pickle);
-  set_.create(std::move(wanted), job);
+  set_.create({std::move(wanted)}, job);
   for (std::size_t i = 0; i < plan_.outputs.size(); ++i)
     plan_.outputs[i].temporary_path = set_[i].temporary_path();
 }
@@ -195,6 +195,7 @@ void OutputFiles::report_output(std::size_t index, std::uint64_t bytes, const Fi
 
 void OutputFiles::publish() {
   set_.publish();
+  set_.end_job();
   std::ranges::for_each(report_.outputs, [this](const OutputReport& output) { check_published(output); });
 }
 

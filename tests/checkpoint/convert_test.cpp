@@ -137,7 +137,8 @@ TEST(ConvertFailures, AFullDiskIsToldTheSumOfAllFiles) {
     std::uint64_t bytes = 0;
     for (const auto& [name, content] : trial.left()) bytes += content.size();
     EXPECT_TRUE(contains(error, "needs " + std::to_string(bytes) + " bytes, 1000 are free")) << error.what();
-    posix_file_system().rename(options.destination, options.destination + "_before");
+    posix_file_system().rename(options.destination,
+                               options.destination + "_before" + std::to_string(static_cast<int>(to)));
   }
 }
 

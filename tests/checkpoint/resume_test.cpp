@@ -29,6 +29,7 @@ struct Trial {
   ConsolidateOptions options;
   std::unique_ptr<Communicator> comm = solo_communicator();
   std::uint64_t shard_bytes = 0;  // of safetensors files, which are written then
+  int ranks = 0;                  // that a DCP directory is laid out for, which is written then
 
   Trial() {
     DcpFixture fixture;
@@ -57,10 +58,18 @@ struct Trial {
     options.objects = ObjectPolicy::drop;
     shard_bytes = most_bytes;
   }
+  void write_directory(int wanted_ranks) {
+    options.destination = dir / "out";
+    ranks = wanted_ranks;
+  }
   ConsolidateReport go(FileSystem& files = posix_file_system()) {
-    if (shard_bytes == 0) return consolidate(*comm, files, options);
     ConvertOptions all;
     static_cast<ConsolidateOptions&>(all) = options;
+    if (ranks > 0) {
+      all.ranks = ranks;
+      return reshard(*comm, files, all);
+    }
+    if (shard_bytes == 0) return consolidate(*comm, files, options);
     all.to = ConvertTo::safetensors;
     all.max_shard_bytes = shard_bytes;
     return convert(*comm, files, all);
@@ -89,6 +98,8 @@ struct Trial {
     // so that entries come before the work is done
     InjectedFault slow{.operation = Operation::write, .path_contains = ".cairn-part"};
     slow.delay = std::chrono::milliseconds(2);
+    files.inject(slow);
+    slow.path_contains = "out/__";  // shards
     files.inject(slow);
     const pid_t child = fork();
     if (child != 0) return child;
@@ -122,11 +133,12 @@ const std::vector<Operation> kChanging{
 // Kills at each call of each operation that changes something, in the ordinary run at every `step`-th; the
 // same command then ends with the same files.
 void expect_any_kill_is_survived(Trial& run, const Names& files, std::uint64_t step,
-                                 const std::string& old = {}) {
+                                 const std::string& old = {}, Names old_files = {}) {
   if (std::getenv("CAIRN_KILLS") != nullptr) step = 1;
+  if (old_files.empty()) old_files = files;
   const auto put_old = [&] {
     run.clear();
-    for (const auto& name : files)
+    for (const auto& name : old_files)
       if (!old.empty()) run.dir.write("out/" + name, old);
   };
   run.options.overwrite = !old.empty();
@@ -145,7 +157,8 @@ void expect_any_kill_is_survived(Trial& run, const Names& files, std::uint64_t s
       // killed behind the journal's end
       bool is_over = run.left() == files;
       for (std::size_t i = 0; is_over && i < files.size(); ++i) is_over = run.output(files[i]) == expected[i];
-      if (!is_over || run.options.overwrite) resumed += run.go().resumed_bytes;
+      const bool again = run.options.overwrite && run.ranks == 0;  // shards would get other numbers
+      if (!is_over || again) resumed += run.go().resumed_bytes;
       EXPECT_EQ(run.left(), files) << what;
       for (std::size_t i = 0; i < files.size(); ++i)
         EXPECT_TRUE(run.output(files[i]) == expected[i]) << what << ": " << files[i];
@@ -201,6 +214,22 @@ TEST(Resume, SafetensorsFilesKilledAtAnyCallGoOn) {
   run.write_safetensors(4'000'000);
   expect_any_kill_is_survived(run, files, 4);
   expect_any_kill_is_survived(run, files, 4, "the old one");
+}
+
+TEST(Resume, ADirectoryKilledAtAnyCallGoesOn) {
+  Trial run;
+  run.write_directory(3);
+  run.dir.write("source/meta.pt", "whose copy lies beside");
+  expect_any_kill_is_survived(run, {".metadata", "__0_0.distcp", "__1_0.distcp", "__2_0.distcp", "meta.pt"},
+                              2);
+}
+
+TEST(Resume, ADirectoryKilledAtAnyCallGoesOnWhenItReplacesAnother) {
+  Trial run;
+  run.options.sync = false;
+  run.write_directory(2);
+  expect_any_kill_is_survived(run, {".metadata", "__0_1.distcp", "__1_1.distcp"}, 2, "the old one",
+                              {".metadata", "__0_0.distcp", "__5_0.distcp", "cairn.manifest", "meta.pt"});
 }
 
 // One job after the other, each killed again and again until it comes to its end.
