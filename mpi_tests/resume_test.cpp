@@ -126,38 +126,41 @@ TEST(Resume, AnyNumberOfRanksGoesOnWithADirectory) {
   }
   barrier(world());
   std::uint64_t resumed_bytes = 0;
-  for (const Operation operation : {Operation::read, Operation::write, Operation::sync}) {
-    for (int bad = 0; bad < world().size(); ++bad) {
-      for (const int count : std::set{1, world().size()}) {
-        FaultyFileSystem files(posix_file_system());
-        InjectedFault slow{.operation = Operation::write, .path_contains = "ckpt/__"};
-        slow.delay = std::chrono::milliseconds(2);
-        files.inject(slow);
-        if (world().rank() == bad) {
-          InjectedFault fault{.operation = operation,
-                              .path_contains = operation == Operation::read ? "source/__" : "ckpt/__"};
-          fault.first_call = operation == Operation::sync ? 0 : 9 / (1 + world().size());
-          fault.error_number = EIO;
-          files.inject(fault);
-        }
-        bool failed = false;
-        try {
-          reshard(world(), files, options);
-        } catch (const Error&) {
-          failed = true;
-        }
-        if (failed) {
-          const auto some = world().split(world().rank() < count ? 0 : 1, 0);
-          if (world().rank() < count)
-            resumed_bytes += reshard(*some, posix_file_system(), options).resumed_bytes;
-        }
-        barrier(world());
-        if (world().rank() == 0) {
-          EXPECT_TRUE(take_files() == expected) << static_cast<int>(operation) << ", rank " << bad;
-        }
-        barrier(world());
+  const auto fail_and_go_on = [&](WriteMode mode, Operation operation, int bad) {
+    options.write = mode;
+    for (const int count : std::set{1, world().size()}) {
+      FaultyFileSystem files(posix_file_system());
+      InjectedFault slow{.operation = Operation::write, .path_contains = "ckpt/__"};
+      slow.delay = std::chrono::milliseconds(2);
+      files.inject(slow);
+      if (world().rank() == bad) {
+        InjectedFault fault{.operation = operation,
+                            .path_contains = operation == Operation::read ? "source/__" : "ckpt/__"};
+        fault.first_call = operation == Operation::sync ? 0 : 9 / (1 + world().size());
+        fault.error_number = EIO;
+        files.inject(fault);
       }
+      bool failed = false;
+      try {
+        reshard(world(), files, options);
+      } catch (const Error&) {
+        failed = true;
+      }
+      if (failed) {
+        const auto some = world().split(world().rank() < count ? 0 : 1, 0);
+        if (world().rank() < count)
+          resumed_bytes += reshard(*some, posix_file_system(), options).resumed_bytes;
+      }
+      barrier(world());
+      if (world().rank() == 0) {
+        EXPECT_TRUE(take_files() == expected) << static_cast<int>(operation) << ", rank " << bad;
+      }
+      barrier(world());
     }
+  };
+  for (const Operation operation : {Operation::read, Operation::write, Operation::sync}) {
+    for (int bad = 0; bad < world().size(); ++bad) fail_and_go_on(WriteMode::shared, operation, bad);
+    fail_and_go_on(WriteMode::gather, operation, 0);
   }
   if (world().rank() == 0) {
     EXPECT_GT(resumed_bytes, 0u);

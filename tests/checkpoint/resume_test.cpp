@@ -525,6 +525,43 @@ TEST(Resume, ADirectoryGoesOnAndNothingIsReadAgain) {
   EXPECT_LT(report.read_bytes, at_once.read_bytes);
 }
 
+TEST(Resume, ADirectoryOfTensorsThatAreDequantizedAndCastGoesOn) {
+  Trial run;
+  DcpFixture fixture;
+  fixture.add({"w", DType::float8_e4m3fn, {2048, 1024}, split({2048, 1024}, 0, 2)});
+  fixture.add({"w_scale_inv", DType::float32, {16, 8}, split({16, 8}, 0, 1)});
+  fixture.add({"other", DType::float32, {700, 800}, split({700, 800}, 1, 2)});
+  fixture.write(run.dir, "source");
+  run.write_directory(2);
+  run.options.dequant = true;
+  run.options.names.cast = {"other=float16"};
+  FaultyFileSystem files(posix_file_system());
+  InjectedFault fault{.operation = Operation::write, .path_contains = "out/__", .first_call = 5};
+  fault.error_number = EIO;
+  files.inject(fault);
+  failure_of([&] { run.go(files); });
+  EXPECT_GT(run.go().resumed_bytes, 1u << 20);
+  const std::string first = run.output("__0_0.distcp"), second = run.output("__1_0.distcp");
+  run.clear();
+  run.options.resume = false;
+  run.go();
+  EXPECT_TRUE(run.output("__0_0.distcp") == first);
+  EXPECT_TRUE(run.output("__1_0.distcp") == second);
+}
+
+TEST(Resume, ADirectoryWhoseCompanionChangedIsRefused) {
+  Trial run;
+  run.write_directory(2);
+  run.dir.write("source/meta.pt", "whose copy lies beside");
+  FaultyFileSystem files(posix_file_system());
+  files.inject(
+      {.operation = Operation::rename, .path_contains = "..metadata.cairn-part", .error_number = EIO});
+  failure_of([&] { run.go(files); });
+  run.dir.write("source/meta.pt", "whose copy lies there");
+  const Error error = failure_of([&] { run.go(); });
+  EXPECT_TRUE(contains(error, "meta.pt had 22 bytes")) << error.what();
+}
+
 TEST(Resume, OtherOptionsOfADirectoryAreRefusedByName) {
   const std::vector<std::pair<std::string, void (*)(Trial&)>> changes{
       {"--flat", [](Trial& t) { t.options.flat = true; }},
