@@ -23,6 +23,11 @@ int main(int argc, char** argv) {
   cairn::InjectedFault slow{.operation = cairn::Operation::write, .path_contains = ".cairn-part"};
   slow.delay = std::chrono::milliseconds(10);
   files.inject(slow);
+  if (cairn::target_of(files, options.destination) == cairn::ConvertTo::dcp) {
+    options.ranks = 3;
+    slow.path_contains = options.destination + "/__";
+    files.inject(slow);
+  }
   try {
     const auto report = cairn::convert(*world, files, options);
     if (world->rank() == 0) std::printf("%llu\n", static_cast<unsigned long long>(report.resumed_bytes));

@@ -2,9 +2,11 @@
 // Jobs that end on some rank, continued by another number of ranks.
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
 
 #include "cairn/checkpoint.hpp"
+#include "cairn/convert.hpp"
 #include "dcp_fixture.hpp"
 #include "failure_of.hpp"
 #include "shared_directory.hpp"
@@ -97,6 +99,71 @@ TEST(Resume, AnyNumberOfRanksGoesOnWhereOneFailed) {
     if (world().rank() == 0) {
       EXPECT_GT(resumed_bytes, 0u);
     }
+  }
+}
+
+// The same of a DCP directory: which rank fails, at what, how many go on.
+TEST(Resume, AnyNumberOfRanksGoesOnWithADirectory) {
+  const LargerCheckpoint checkpoint;
+  ConvertOptions options;
+  static_cast<ConsolidateOptions&>(options) = checkpoint.options();
+  options.destination = checkpoint.path() + "/ckpt";
+  options.ranks = 3;
+  const auto take_files = [&] {
+    std::map<std::string, std::string> files;
+    for (const auto& name : posix_file_system().list(options.destination)) {
+      files[name] = checkpoint.mine()->read("ckpt/" + name);
+      posix_file_system().unlink(options.destination + "/" + name);
+    }
+    return files;
+  };
+  std::map<std::string, std::string> expected;
+  if (world().rank() == 0) {
+    const auto solo = solo_communicator();
+    reshard(*solo, posix_file_system(), options);
+    expected = take_files();
+    EXPECT_EQ(expected.size(), 4u);
+  }
+  barrier(world());
+  std::uint64_t resumed_bytes = 0;
+  const auto fail_and_go_on = [&](WriteMode mode, Operation operation, int bad) {
+    options.write = mode;
+    for (const int count : std::set{1, world().size()}) {
+      FaultyFileSystem files(posix_file_system());
+      InjectedFault slow{.operation = Operation::write, .path_contains = "ckpt/__"};
+      slow.delay = std::chrono::milliseconds(2);
+      files.inject(slow);
+      if (world().rank() == bad) {
+        InjectedFault fault{.operation = operation,
+                            .path_contains = operation == Operation::read ? "source/__" : "ckpt/__"};
+        fault.first_call = operation == Operation::sync ? 0 : 9 / (1 + world().size());
+        fault.error_number = EIO;
+        files.inject(fault);
+      }
+      bool failed = false;
+      try {
+        reshard(world(), files, options);
+      } catch (const Error&) {
+        failed = true;
+      }
+      if (failed) {
+        const auto some = world().split(world().rank() < count ? 0 : 1, 0);
+        if (world().rank() < count)
+          resumed_bytes += reshard(*some, posix_file_system(), options).resumed_bytes;
+      }
+      barrier(world());
+      if (world().rank() == 0) {
+        EXPECT_TRUE(take_files() == expected) << static_cast<int>(operation) << ", rank " << bad;
+      }
+      barrier(world());
+    }
+  };
+  for (const Operation operation : {Operation::read, Operation::write, Operation::sync}) {
+    for (int bad = 0; bad < world().size(); ++bad) fail_and_go_on(WriteMode::shared, operation, bad);
+    fail_and_go_on(WriteMode::gather, operation, 0);
+  }
+  if (world().rank() == 0) {
+    EXPECT_GT(resumed_bytes, 0u);
   }
 }
 

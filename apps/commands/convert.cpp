@@ -24,6 +24,7 @@ void add_layout_options(Grammar& grammar, const char* ranks) {
   add_output_options(grammar);
   add_name_options(grammar);
   add_file_options(grammar);
+  add_journal_option(grammar);
   add_run_options(grammar);
 }
 
@@ -34,6 +35,7 @@ Wanted read_options(const Grammar& grammar, const Parsed& parsed) {
     wanted.options.ranks = number_option("--ranks", parsed.text("ranks"), 1, kMostRanks);
   }
   wanted.options.dim = static_cast<std::size_t>(number_option("--dim", parsed.text("dim"), 0, kMostDims - 1));
+  wanted.options.resume = parsed.options["resume"].as<bool>();
   if (parsed.has("layout")) wanted.options.layout_file = parsed.text("layout");
   wanted.progress = progress_form(parsed.text("progress"));
   wanted.dry_run = is_dry_run(parsed);
@@ -104,7 +106,6 @@ Command convert_command() {
   grammar.add()("split", words("KEY=DIR,…"),
                 "a DCP directory in DST for each top-level key, without that key in its names");
   add_layout_options(grammar, "lay a DCP directory out for so many ranks (default 1)");
-  add_journal_option(grammar);
   add_torch_file_options(grammar);
   return {std::move(grammar), understand_convert};
 }

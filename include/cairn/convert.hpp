@@ -30,9 +30,8 @@ enum class TiedPolicy : std::uint8_t {
 inline constexpr std::uint64_t kMostShardBytes = 5'000'000'000;
 
 /// Of a source that is a DCP directory, a torch file, or safetensors files. From ConsolidateOptions all hold;
-/// `alignment`, ObjectPolicy::safe, `ema`, `more_outputs` and CopyMode::kernel are for torch files, `resume`
-/// for torch files and safetensors files: with another target they are invalid_argument, and so are options
-/// of one target with another.
+/// `alignment`, ObjectPolicy::safe, `ema`, `more_outputs` and CopyMode::kernel are for torch files: with
+/// another target they are invalid_argument, and so are options of one target with another.
 struct ConvertOptions : ConsolidateOptions {
   ConvertTo to = ConvertTo::automatic;
   /// Of a DCP directory: every tensor that has dimension `dim` is cut along it for so many ranks, as
@@ -64,8 +63,9 @@ ConvertTo target_of(FileSystem& files, const std::string& destination);
 /// Collective. Writes the checkpoint at options.source anew; all ranks share the bytes, and the result is the
 /// same for any number of ranks and threads. A torch file appears as consolidate() says; a DCP directory by
 /// its `.metadata`, which is written last; safetensors files back to back, the index last. On failure every
-/// rank throws the same Error, what was made is gone and an old checkpoint is untouched. Stored CRCs are
-/// compared as consolidate() does; a chunk that its new boxes cut across rows is read once more for that.
+/// rank throws the same Error, what was made is gone, directories too, and an old checkpoint is untouched;
+/// with `resume` what was made stays, and its journal beside what appears last. Stored CRCs are compared as
+/// consolidate() does; a chunk that its new boxes cut across rows is read once more for that.
 ConsolidateReport convert(Communicator& comm, FileSystem& files, const ConvertOptions& options);
 
 /// Collective. As convert() to a DCP directory, from a DCP directory only.

@@ -61,15 +61,19 @@ OutputPlan read_output(ByteReader& in) {
   return plan;
 }
 
-void write_shards(ByteWriter& out, const ShardPlan& plan) {
-  out.counted_text(plan.directory);
-  const auto catalog = plan.catalog.encode();
-  out.counted_text(as_text(catalog));
+void write_shard_contents(ByteWriter& out, const ShardPlan& plan) {
   for (const std::uint32_t tensor : plan.tensors) out.write(tensor);
   for (const auto& object : plan.objects) {
     out.counted_text(as_text(object.pickle));
     write_contents(out, object.storages);
   }
+}
+
+void write_shards(ByteWriter& out, const ShardPlan& plan) {
+  out.counted_text(plan.directory);
+  const auto catalog = plan.catalog.encode();
+  out.counted_text(as_text(catalog));
+  write_shard_contents(out, plan);
 }
 
 std::unique_ptr<ShardPlan> read_shards(ByteReader& in) {
@@ -124,6 +128,11 @@ std::uint64_t ConsolidationPlan::hash() const {
   for (const OutputPlan& output : outputs) {
     ByteWriter out;
     write_layout(out, output);
+    sum = stable_hash(out.view(), sum);
+  }
+  if (shards) {
+    ByteWriter out;
+    write_shard_contents(out, *shards);
     sum = stable_hash(out.view(), sum);
   }
   if (tensor_files) {

@@ -53,7 +53,7 @@ struct ConsolidationPlan {
   std::vector<WindowRun> finished;                  ///< windows that an earlier run has written
   bool is_complete = false;                         ///< the outputs are whole, by an earlier run
 
-  /// Of the outputs, without their temporary paths.
+  /// Of the outputs, without their temporary paths; of shards without their catalogue.
   std::uint64_t hash() const;
   /// For the wire, together with the source as it encodes itself, which decode() leaves in `source`.
   std::vector<std::byte> encode(std::span<const std::byte> source) const;

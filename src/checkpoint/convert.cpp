@@ -11,6 +11,7 @@
 #include "base/fail.hpp"
 #include "base/text.hpp"
 #include "checkpoint/consolidation.hpp"
+#include "checkpoint/resumption.hpp"
 #include "formats/layout/iteration_names.hpp"
 #include "parallel/agree.hpp"
 
@@ -77,13 +78,6 @@ void check_is_no_torch_file(const ConvertOptions& options) {
   }
 }
 
-void check_is_not_resumed(const ConvertOptions& options) {
-  if (!options.resume) return;
-  fail(ErrorKind::invalid_argument,
-       "{}: a run that writes a DCP directory keeps no journal, and cannot be continued",
-       escape_name(options.destination));
-}
-
 /// What is run, as the options ask for it.
 struct Job {
   ConvertOptions options;
@@ -94,7 +88,6 @@ Job write_shards(Communicator& comm, ConvertOptions options, Sources sources) {
   on_all_ranks("checking the options", comm, [&] {
     check_is_no_torch_file(options);
     check_is_not_safetensors(options);
-    check_is_not_resumed(options);
   });
   options.destination = without_slashes(options.destination);
   const bool keeps_companion = sources == Sources::directories;  // it stays what it is
@@ -171,6 +164,7 @@ std::vector<Job> split_jobs(Communicator& comm, const Job& whole) {
     job.options.destination += "/" + part.directory;
     job.target.shards->key = part.key;
     job.target.shards->keys = keys;
+    job.target.shards->keeps_journal = parts.size() > 1;
   }
   return jobs;
 }
@@ -181,6 +175,7 @@ void add(ConsolidateReport& sum, ConsolidateReport one) {
   sum.read_bytes += one.read_bytes;
   sum.written_bytes += one.written_bytes;
   sum.verified_bytes += one.verified_bytes;
+  sum.resumed_bytes += one.resumed_bytes;
   sum.seconds += one.seconds;
   sum.peak_rss_bytes = std::max(sum.peak_rss_bytes, one.peak_rss_bytes);
   append(sum.skipped, one.skipped);
@@ -188,6 +183,12 @@ void add(ConsolidateReport& sum, ConsolidateReport one) {
     if (std::ranges::find(sum.warnings, warning) == sum.warnings.end())
       sum.warnings.push_back(std::move(warning));
   }
+}
+
+// Those of several directories stay until all are there: a run that goes on finds the first ones complete.
+void remove_journals(Communicator& comm, FileSystem& files, const std::vector<Job>& jobs) {
+  if (comm.rank() != 0) return;
+  for (const Job& job : jobs) remove_journal(files, job.options.destination + "/.metadata");
 }
 
 Job convert_job(Communicator& comm, FileSystem& files, const ConvertOptions& options) {
@@ -237,6 +238,7 @@ ConsolidateReport convert(Communicator& comm, FileSystem& files, const ConvertOp
     else
       add(report, std::move(one));
   }
+  if (options.resume && jobs.size() > 1) remove_journals(comm, files, jobs);
   return report;
 }
 

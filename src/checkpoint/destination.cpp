@@ -2,6 +2,8 @@
 #include "checkpoint/destination.hpp"
 
 #include <algorithm>
+#include <map>
+#include <optional>
 
 #include "base/fail.hpp"
 #include "base/text.hpp"
@@ -43,6 +45,58 @@ bool is_within(const std::string& path, const std::string& directory) {
                           escape_name(source)),
               "choose a place outside it");
 }
+
+// What outputs need, by the device they go to.
+class Room {
+ public:
+  explicit Room(FileSystem& files) : files_(files) {}
+
+  /// What is at `there` (empty: nothing) gives its room. Returns the device.
+  std::uint64_t add(const std::string& file, std::uint64_t bytes, const std::string& there) {
+    const auto leftover = there.empty() ? std::nullopt : files_.status(there, false);
+    const Place& place = place_of(directory_for(files_, file));
+    devices_[place.device].needed += bytes - (leftover ? std::min(leftover->size, bytes) : 0);
+    devices_[place.device].directory = place.directory;
+    return place.device;
+  }
+
+  void check() {
+    for (auto& [number, device] : devices_) {
+      device.free = files_.free_bytes(device.directory);
+      if (device.free >= device.needed) continue;
+      fail(ErrorKind::io, "{}: disk full: the output needs {} bytes, {} are free",
+           escape_name(device.directory), device.needed, device.free);
+    }
+  }
+
+  std::uint64_t free_bytes(std::uint64_t device) const { return devices_.at(device).free; }
+
+ private:
+  struct Place {
+    std::string directory;  // that exists
+    std::uint64_t device;
+  };
+  struct Device {
+    std::uint64_t needed = 0, free = 0;
+    std::string directory;  // on it
+  };
+
+  const Place& place_of(const std::string& wanted) {
+    const auto known = places_.find(wanted);
+    if (known != places_.end()) return known->second;
+    const std::string directory = files_.status(wanted) ? wanted : existing_ancestor(files_, wanted);
+    if (!files_.writable_directory(directory)) {
+      fail(ErrorKind::io, "{}: no permission to write in this directory, or a read-only file system",
+           escape_name(directory));
+    }
+    const auto status = files_.status(directory);
+    return places_[wanted] = {directory, status ? status->device : 0};
+  }
+
+  FileSystem& files_;
+  std::map<std::string, Place> places_;
+  std::map<std::uint64_t, Device> devices_;
+};
 
 }  // namespace
 
@@ -94,30 +148,20 @@ std::string choose_destination(FileSystem& files, const std::string& source, con
   return file;
 }
 
-void prepare_directory(FileSystem& files, const std::string& file, std::uint64_t bytes, bool overwrite,
-                       WantedRoom& wanted) {
-  files.make_directories(parent_of(files.status(file) ? files.resolve(file) : file));
-  check_directory(files, file, bytes, overwrite, wanted);
+std::string directory_for(FileSystem& files, const std::string& file) {
+  return parent_of(files.status(file) ? files.resolve(file) : file);
 }
 
-std::uint64_t check_directory(FileSystem& files, const std::string& file, std::uint64_t bytes, bool overwrite,
-                              WantedRoom& wanted) {
-  std::string directory = parent_of(files.status(file) ? files.resolve(file) : file);
-  if (!files.status(directory)) directory = existing_ancestor(files, directory);
-  if (!files.writable_directory(directory)) {
-    fail(ErrorKind::io, "{}: no permission to write in this directory, or a read-only file system",
-         escape_name(directory));
-  }
-  const auto place = files.status(directory);
-  const auto leftover = files.status(temporary_path_for(file), false);
-  const std::uint64_t given_back = overwrite && leftover ? std::min(leftover->size, bytes) : 0;
-  const std::uint64_t needed = wanted[place ? place->device : 0] += bytes - given_back;
-  const std::uint64_t room = files.free_bytes(directory);
-  if (room < needed) {
-    fail(ErrorKind::io, "{}: disk full: the output needs {} bytes, {} are free", escape_name(directory),
-         needed, room);
-  }
-  return room;
+std::vector<std::uint64_t> check_room(FileSystem& files, std::span<const AtomicOutputs::Wanted> wanted,
+                                      bool takes_leftovers, std::span<const AtomicOutputs::Wanted> named) {
+  Room room(files);
+  std::vector<std::uint64_t> devices;
+  for (const auto& [path, size] : wanted)
+    devices.push_back(room.add(path, size, takes_leftovers ? temporary_path_for(path) : std::string()));
+  for (const auto& [path, size] : named) room.add(path, size, path);
+  room.check();
+  for (std::uint64_t& device : devices) device = room.free_bytes(device);
+  return devices;
 }
 
 }  // namespace cairn

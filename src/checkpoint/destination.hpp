@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "cairn/storage.hpp"
+#include "storage/atomic_outputs.hpp"
 
 namespace cairn {
 
@@ -24,16 +26,16 @@ void check_output_directory(FileSystem& files, const std::string& source, const 
 std::string choose_destination(FileSystem& files, const std::string& source, const std::string& destination,
                                bool overwrite);
 
-/// Bytes that outputs need, by the device they go to.
-using WantedRoom = std::map<std::uint64_t, std::uint64_t>;
+/// The directory that `file` goes into: of a link, that of what it points to.
+std::string directory_for(FileSystem& files, const std::string& file);
 
-/// Refuses (io) a directory that cannot be written to or whose device has less room than `bytes` and those
-/// `wanted` before; an unlocked leftover that will be discarded counts as room. prepare_directory makes
-/// missing parent directories first; check_directory makes nothing and asks the nearest one that exists.
-/// Returns the free bytes.
-std::uint64_t check_directory(FileSystem& files, const std::string& file, std::uint64_t bytes, bool overwrite,
-                              WantedRoom& wanted);
-void prepare_directory(FileSystem& files, const std::string& file, std::uint64_t bytes, bool overwrite,
-                       WantedRoom& wanted);
+/// Refuses (io) directories that cannot be written to, and devices with less room than all that goes there
+/// needs together: `wanted`, where an unlocked leftover that will be discarded or taken up counts as room if
+/// `takes_leftovers`; and `named`, files under their final names, where what is there counts. Makes nothing:
+/// of directories that are missing the nearest one that exists is asked. Returns the free bytes of each
+/// wanted one's device.
+std::vector<std::uint64_t> check_room(FileSystem& files, std::span<const AtomicOutputs::Wanted> wanted,
+                                      bool takes_leftovers,
+                                      std::span<const AtomicOutputs::Wanted> named = {});
 
 }  // namespace cairn

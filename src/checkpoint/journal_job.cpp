@@ -73,9 +73,9 @@ JournalJob describe_job(const ConsolidateOptions& options, const ConsolidationPl
 }
 
 std::vector<JournalJob::Shard> find_shard_times(FileSystem& files, const std::string& directory,
-                                                const Catalog& catalog) {
+                                                std::span<const std::string> names) {
   std::vector<JournalJob::Shard> shards;
-  for (const std::string& name : catalog.files()) {
+  for (const std::string& name : names) {
     const auto status = files.status(directory + "/" + name);
     shards.push_back({name, status ? status->size : 0, status ? status->modified_ns : 0});
   }

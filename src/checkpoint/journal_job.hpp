@@ -24,9 +24,9 @@ FileDigest digest(std::span<const std::byte> bytes);
 JournalJob describe_job(const ConsolidateOptions& options, const ConsolidationPlan& plan,
                         const FileDigest& metadata);
 
-/// The files of the catalogue in `directory`, with their sizes and times.
+/// The files in `directory`, with their sizes and times.
 std::vector<JournalJob::Shard> find_shard_times(FileSystem& files, const std::string& directory,
-                                                const Catalog& catalog);
+                                                std::span<const std::string> names);
 
 /// Throws corrupt when `passed` speaks of chunks that the catalogue does not have.
 void check_pieces_read(const PassedBytes& passed, const Catalog& catalog);

@@ -36,6 +36,16 @@ NewFile NewFile::create_late(FileSystem& files, const std::string& path, double 
   }
 }
 
+std::vector<NewFile> NewFile::create_all(FileSystem& files, std::span<const AtomicOutputs::Wanted> wanted) {
+  std::vector<NewFile> all;
+  for (const auto& [path, size] : wanted) {
+    NewFile& made = all.emplace_back(files, path);
+    made.file().allocate(size);
+    made.close();
+  }
+  return all;
+}
+
 NewFile::NewFile(NewFile&& other) noexcept = default;
 NewFile::~NewFile() = default;
 

@@ -3,9 +3,12 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "cairn/storage.hpp"
+#include "storage/atomic_outputs.hpp"
 #include "storage/signal_cleanup.hpp"
 
 namespace cairn {
@@ -16,6 +19,8 @@ class NewFile {
   NewFile(FileSystem& files, std::string path);
   /// The same in a directory that another rank has just made, which may be seen up to `timeout_s` late.
   static NewFile create_late(FileSystem& files, const std::string& path, double timeout_s);
+  /// Files of these sizes, closed.
+  static std::vector<NewFile> create_all(FileSystem& files, std::span<const AtomicOutputs::Wanted> wanted);
   NewFile(NewFile&& other) noexcept;
   NewFile& operator=(NewFile&&) = delete;
   /// Removes the file unless it is kept; a failure to is ignored.

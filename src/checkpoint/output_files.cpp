@@ -79,23 +79,21 @@ void OutputFiles::create(FileSystem& view, const PlannedOutputs& planned, const 
                          const std::vector<std::string>& machines) {
   auto wanted = wanted_files(view, planned);
   if (dry_ != nullptr) return check(wanted);
-  WantedRoom room;
-  for (const auto& [path, size] : wanted)
-    prepare_directory(files_, path, size, options_.overwrite || options_.resume, room);
-  OutputSet::Job job{view, source_->catalog(), planned, metadata, machines, {}, {}};
+  check_room(files_, wanted, options_.overwrite || options_.resume);
+  OutputSet::Job job{view, source_->catalog(), planned, metadata, machines};
   for (const Output& output : outputs_) job.texts.emplace_back(output.state.main.pickle);
-  set_.create(std::move(wanted), job);
+  set_.create({std::move(wanted)}, job);
   for (std::size_t i = 0; i < plan_.outputs.size(); ++i)
     plan_.outputs[i].temporary_path = set_[i].temporary_path();
 }
 
 void OutputFiles::check(const std::vector<AtomicOutputs::Wanted>& wanted) {
-  WantedRoom room;
+  const auto free_bytes = check_room(files_, wanted, options_.overwrite || options_.resume);
   std::vector<DryRunOutput*> outputs;  // as wanted
-  for (const auto& [path, size] : wanted) {
-    DryRunOutput& output = *std::ranges::find(dry_->outputs, path, &DryRunOutput::path);
-    output.bytes = size;
-    output.free_bytes = check_directory(files_, path, size, options_.overwrite || options_.resume, room);
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    DryRunOutput& output = *std::ranges::find(dry_->outputs, wanted[i].path, &DryRunOutput::path);
+    output.bytes = wanted[i].size;
+    output.free_bytes = free_bytes[i];
     outputs.push_back(&output);
   }
   const auto places =
@@ -197,6 +195,7 @@ void OutputFiles::report_output(std::size_t index, std::uint64_t bytes, const Fi
 
 void OutputFiles::publish() {
   set_.publish();
+  set_.end_job();
   std::ranges::for_each(report_.outputs, [this](const OutputReport& output) { check_published(output); });
 }
 

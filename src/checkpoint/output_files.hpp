@@ -35,7 +35,7 @@ class OutputFiles final : public RunOutputs {
   void plan_all(const std::vector<OutputRequest>& requests, CheckpointSource& source,
                 std::uint64_t metadata_bytes) override;
   /// Creates the temporaries, whose paths go into the plan. `view` is the coordinator's way to the source.
-  /// Throws as check_output, prepare_directory and AtomicOutputs::create do; then nothing is left.
+  /// Throws as check_output, check_room and AtomicOutputs::create do; then nothing is left.
   /// With options.resume as begin_or_continue does: `machines` are those of all ranks, `metadata` what the
   /// source's metadata is; what an earlier run has done goes into the plan. After only_tell() it throws as
   /// otherwise, and makes nothing.

@@ -242,25 +242,17 @@ std::vector<AtomicOutputs::Wanted> SafetensorsOutputs::wanted_files() const {
 void SafetensorsOutputs::create(FileSystem& view, const PlannedOutputs& planned, const FileDigest& metadata,
                                 const std::vector<std::string>& machines) {
   const auto wanted = wanted_files();
-  WantedRoom room;
-  std::uint64_t free_bytes = 0;
-  for (const auto& [path, size] : wanted) {
-    check_output(view, forbidden_, path, may_replace());
-    const bool takes_leftover = options_.overwrite || options_.resume;
-    if (dry_ != nullptr)
-      free_bytes = check_directory(files_, path, size, takes_leftover, room);
-    else
-      prepare_directory(files_, path, size, takes_leftover, room);
-  }
+  for (const auto& [path, size] : wanted) check_output(view, forbidden_, path, may_replace());
+  const auto free_bytes = check_room(files_, wanted, options_.overwrite || options_.resume);
   check_other_form();
   if (is_directory_ && options_.overwrite) find_old_files();
-  if (dry_ != nullptr) return tell(wanted, free_bytes);
+  if (dry_ != nullptr) return tell(wanted, free_bytes.back());
   make_room_for_open_files(wanted.size());  // each stays locked
-  OutputSet::Job job{view, *source_, planned, metadata, machines, {}, {as_bytes(index_)}};
+  OutputSet::Job job{view, *source_, planned, metadata, machines, {}, {as_bytes(index_)}, {}};
   job.options = {{"--max-shard-size", target_.most_bytes ? std::to_string(*target_.most_bytes) : "default"},
                  {"--tied", target_.tied == TiedPolicy::alias ? "alias" : "keep"}};
   for (const Output& output : outputs_) job.texts.push_back(as_bytes(output.header));
-  set_.create(wanted, job);
+  set_.create({wanted}, job);
   for (std::size_t i = 0; i < outputs_.size(); ++i)
     plan_.tensor_files->files[i].path = set_[i + (has_index() ? 1 : 0)].temporary_path();
 }
@@ -341,6 +333,7 @@ void SafetensorsOutputs::drop_old_files() {
 
 void SafetensorsOutputs::publish() {
   set_.publish();
+  set_.end_job();
   std::uint64_t bytes = 0;
   for (const auto& [path, size] : wanted_files()) {
     const auto status = files_.status(path);

@@ -13,6 +13,7 @@
 #include "formats/dcp/metadata_encoder.hpp"
 #include "formats/dcp/shards_layout.hpp"
 #include "formats/layout/companions.hpp"
+#include "formats/layouts.hpp"
 #include "formats/merged/merged_catalog.hpp"
 
 namespace cairn {
@@ -20,13 +21,30 @@ namespace {
 
 constexpr std::uint64_t kCopyBytes = 1 << 20;
 
+std::string metadata_path(const std::string& directory) {
+  return directory + "/" + std::string(dcp::kMetadataName);
+}
+
+// The number of the shards that the journal tells of. One that cannot be read is refused later, under a lock.
+std::optional<std::uint32_t> index_before(FileSystem& files, const std::string& journal) {
+  try {
+    const auto before = read_journal(files, journal);
+    if (!before) return std::nullopt;
+    for (const auto& output : before->job.outputs) {
+      if (const auto numbers = dcp::shard_numbers(place_of(output.path).name)) return numbers->index;
+    }
+  } catch (const Error&) {
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 // --- planned ----------------------------------------------------------------------------------------------
 
 void ShardOutputs::choose(FileSystem& view, const std::string& source, std::vector<OutputRequest>& requests) {
-  check_output_directory(view, source, options_.destination, options_.overwrite);
-  complete_requests(view, options_.destination + "/.metadata", requests);
+  check_output_directory(view, source, options_.destination, may_replace());
+  complete_requests(view, metadata_path(options_.destination), requests);
   if (target_.keeps_companion) {
     source_ = source;
     companions_ = layout::companion_files(layout::Folder(view, source));
@@ -37,6 +55,7 @@ void ShardOutputs::choose(FileSystem& view, const std::string& source, std::vect
 
 void ShardOutputs::plan_all(const std::vector<OutputRequest>& requests, CheckpointSource& source,
                             std::uint64_t) {
+  catalog_ = &source.catalog();
   const NamedEntries named(source.catalog());
   chosen_ = apply_rules(source.catalog(), named, requests[0].rules, !options_.flat);
   warn_of_map(requests[0], chosen_.unused_map_names, report_.warnings);
@@ -46,20 +65,24 @@ void ShardOutputs::plan_all(const std::vector<OutputRequest>& requests, Checkpoi
   read_objects(source);
   const std::vector<RankState> by_rank = states();
   place_items(by_rank, plan_save(by_rank));
-  const std::uint64_t free_bytes = check_room();
-  if (dry_ != nullptr) {
-    make_catalog(dcp::DirectoryOutput::check(files_, options_.destination, options_.overwrite));
-    return tell(source.catalog(), free_bytes);
-  }
-  output_.emplace(
-      dcp::DirectoryOutput::create(files_, options_.destination, options_.overwrite, companions_));
-  make_catalog({output_->directory(), output_->first_index()});
+  make_catalog(find_place());
 }
 
-void ShardOutputs::tell(const Catalog& source, std::uint64_t free_bytes) {
+bool ShardOutputs::is_job_there() const { return has_journal(files_, metadata_path(options_.destination)); }
+
+dcp::DirectoryOutput::Place ShardOutputs::find_place() const {
+  auto place = dcp::DirectoryOutput::check(files_, options_.destination, may_replace(), discards_leftovers(),
+                                           companions_);
+  if (!options_.resume) return place;
+  const auto before = index_before(files_, journal_path_for(metadata_path(place.directory)));
+  place.first_index = before.value_or(place.first_index);
+  return place;
+}
+
+void ShardOutputs::tell(std::uint64_t free_bytes) {
   const std::uint64_t metadata_bytes = write_metadata([](std::uint64_t, std::span<const std::byte>) {});
   dry_->outputs.push_back({plan_.shards->directory, shards_bytes() + metadata_bytes, free_bytes,
-                           dry_run_entries(entries_, source, &chosen_)});
+                           dry_run_entries(entries_, *catalog_, &chosen_)});
 }
 
 // What lies under the key, without it.
@@ -178,16 +201,11 @@ std::uint64_t ShardOutputs::shards_bytes() const {
   return bytes;
 }
 
-std::uint64_t ShardOutputs::check_room() {
-  WantedRoom room;
-  return check_directory(files_, options_.destination + "/.metadata", shards_bytes(), options_.overwrite,
-                         room);
-}
-
 // Entries in the order of the source, each with its items in the order of ranks.
 void ShardOutputs::make_catalog(const dcp::DirectoryOutput::Place& place) {
   auto shards = std::make_unique<ShardPlan>();
   shards->directory = place.directory;
+  first_index_ = place.first_index;
   Catalog& made = shards->catalog;
   for (StringId id = 0; id < chosen_.catalog.string_count(); ++id) made.add_string(chosen_.catalog.text(id));
   std::vector<std::uint32_t> file_of(shard_bytes_.size(), kNoFile);
@@ -226,22 +244,45 @@ void ShardOutputs::add_entry(std::span<const Item> items, std::span<const std::u
 
 // --- written ----------------------------------------------------------------------------------------------
 
-void ShardOutputs::create(FileSystem&, const PlannedOutputs& planned, const FileDigest&,
-                          const std::vector<std::string>&) {
-  if (dry_ != nullptr) return;
-  for (const auto& [name, range] : planned.shards().shards()) {
-    NewFile& made = new_files_.emplace_back(files_, output_->directory() + "/" + name);
-    made.file().allocate(range.size());
-    made.close();
-  }
+void ShardOutputs::create(FileSystem& view, const PlannedOutputs& planned, const FileDigest& metadata,
+                          const std::vector<std::string>& machines) {
+  OutputSet::Files all = wanted_files(planned);
+  const auto free_bytes = check_room(files_, all.wanted, true, all.named);
+  if (dry_ != nullptr) return tell(free_bytes.front());
+  OutputSet::Job job{view, *catalog_, planned, metadata, machines};
+  job.options = job_options();
+  const std::string id = save_id();  // of all that the metadata says
+  job.texts = {as_bytes(id)};
+  job.copied = companions_;
+  set_.create(std::move(all), job);
+  const std::string& directory = plan_.shards->directory;
+  dcp::drop_orphaned_manifest(files_, directory, options_.overwrite);  // nobody is saving now
+  replaced_ = dcp::ReplacedFiles(files_, directory, first_index_, options_.overwrite, companions_);
 }
 
-const PassedBytes& ShardOutputs::passed_before() const {
-  static const PassedBytes nothing;
-  return nothing;
+OutputSet::Files ShardOutputs::wanted_files(const PlannedOutputs& planned) const {
+  const std::string& directory = plan_.shards->directory;
+  OutputSet::Files all;
+  all.wanted.push_back(
+      {metadata_path(directory), write_metadata([](std::uint64_t, std::span<const std::byte>) {})});
+  for (const std::string& name : companions_)
+    all.wanted.push_back({directory + "/" + name, files_.open_read(source_ + "/" + name)->size()});
+  for (const auto& [name, range] : planned.shards().shards())
+    all.named.push_back({directory + "/" + name, range.size()});
+  all.discard_leftovers = discards_leftovers();
+  return all;
+}
+
+std::vector<std::pair<std::string, std::string>> ShardOutputs::job_options() const {
+  return {{"DST", options_.destination},  // which the metadata says as it is given
+          {"--ranks", std::to_string(target_.ranks)},
+          {"--dim", std::to_string(target_.dim)},
+          {"--layout", target_.layout_file},
+          {"--split", target_.key}};
 }
 
 void ShardOutputs::finish(const PlannedOutputs& planned, const std::vector<std::uint32_t>& all) {
+  if (plan_.is_complete) return;
   const dcp::ShardsLayout& layout = planned.shards();
   const auto crcs = planned.crcs_of(0, all);
   const auto file = planned.joined(files_, options_.visibility_timeout_s, options_.sync);
@@ -255,31 +296,31 @@ void ShardOutputs::finish(const PlannedOutputs& planned, const std::vector<std::
       crcs, [&](std::uint64_t at, std::span<const std::byte> bytes) { file->write(at, bytes); });
   if (options_.sync) file->sync();
   file->close();
+  const auto metadata = files_.open_write(set_[0].temporary_path());
+  write_metadata([&](std::uint64_t at, std::span<const std::byte> piece) { metadata->write(at, piece); });
+  metadata->close();
+  for (std::size_t i = 0; i < companions_.size(); ++i) {
+    const auto beside = files_.open_write(set_[i + 1].temporary_path());
+    copy_file(source_ + "/" + companions_[i], *beside);
+    beside->close();
+  }
 }
 
 // --- published --------------------------------------------------------------------------------------------
 
 void ShardOutputs::publish() {
   const Catalog& catalog = plan_.shards->catalog;
-  std::uint64_t bytes = 0;
-  const auto write = [&](File& file) {
-    bytes =
-        write_metadata([&](std::uint64_t at, std::span<const std::byte> piece) { file.write(at, piece); });
-  };
-  std::vector<dcp::DirectoryOutput::Write> beside;
-  for (const std::string& name : companions_)
-    beside.push_back([&](File& file) { copy_file(source_ + "/" + name, file); });
-  try {
-    output_->publish(write, beside, options_.sync, report_.warnings);
-  } catch (const Error&) {
-    if (output_->is_published()) keep_files();
-    throw;
-  }
-  keep_files();
-  bytes += shards_bytes();
-  report_.outputs.push_back(
-      {output_->directory(), bytes, catalog.tensors().size(), catalog.objects().size()});
-  report_.written_bytes += bytes;
+  const std::string& directory = plan_.shards->directory;
+  if (options_.sync)
+    files_.sync_directory(directory);  // the names of the shards, before anything speaks of them
+  std::uint64_t beside = 0;
+  for (std::size_t i = 0; i < companions_.size(); ++i) beside += set_[i + 1].status().size;
+  const std::uint64_t bytes = set_[0].status().size + shards_bytes();
+  set_.publish();
+  replaced_.remove(files_, report_.warnings);
+  if (!target_.keeps_journal) set_.end_job();
+  report_.outputs.push_back({directory, bytes, catalog.tensors().size(), catalog.objects().size()});
+  report_.written_bytes += bytes + beside;
 }
 
 std::uint64_t ShardOutputs::write_metadata(
@@ -293,7 +334,7 @@ std::uint64_t ShardOutputs::write_metadata(
   return bytes;
 }
 
-void ShardOutputs::copy_file(const std::string& from, File& to) {
+void ShardOutputs::copy_file(const std::string& from, File& to) const {
   const auto file = files_.open_read(from);
   Bytes buffer(std::min(file->size(), kCopyBytes));
   for (std::uint64_t at = 0; at < file->size(); at += kCopyBytes) {
@@ -301,11 +342,6 @@ void ShardOutputs::copy_file(const std::string& from, File& to) {
     file->read(at, piece);
     to.write(at, piece);
   }
-  report_.written_bytes += file->size();
-}
-
-void ShardOutputs::keep_files() {
-  for (NewFile& file : new_files_) file.keep();
 }
 
 // A UUID that the same result always gets: a hash of what else the metadata says.

@@ -10,6 +10,7 @@
 #include "dcp_fixture.hpp"
 #include "failure_of.hpp"
 #include "storage/fault.hpp"
+#include "storage/forwarding.hpp"
 
 namespace cairn {
 namespace {
@@ -87,9 +88,58 @@ void fail_each(Trial& trial, const std::map<std::string, std::string>& before) {
   }
 }
 
-TEST(ConvertFailures, LeaveNothingOfANewDirectory) {
+TEST(ConvertFailures, LeaveNothingInADirectoryThatWasThere) {
   Trial trial;
+  posix_file_system().make_directories(trial.options.destination);
   fail_each(trial, {});
+  EXPECT_TRUE(posix_file_system().status(trial.options.destination));
+}
+
+TEST(ConvertFailures, LeaveNoNewDirectory) {
+  Trial trial;
+  posix_file_system().make_directories(trial.dir / "there");
+  for (const ConvertTo to : {ConvertTo::dcp, ConvertTo::safetensors, ConvertTo::torch_file}) {
+    for (const Operation operation : {Operation::create, Operation::write, Operation::sync, Operation::rename,
+                                      Operation::make_directories, Operation::free_bytes}) {
+      ConvertOptions options = trial.options;
+      options.to = to;
+      if (to != ConvertTo::dcp) options.ranks = 1;
+      options.objects = ObjectPolicy::drop;
+      options.destination = trial.dir / "there/new/inner/";
+      FaultyFileSystem files(posix_file_system());
+      files.inject({.operation = operation, .path_contains = "there", .error_number = ENOSPC});
+      const Error error = failure_of([&] { convert(*trial.comm, files, options); });
+      EXPECT_EQ(error.kind(), ErrorKind::io) << error.what();
+      EXPECT_EQ(posix_file_system().list(trial.dir / "there"), std::vector<std::string>{})
+          << static_cast<int>(to) << ", operation " << static_cast<int>(operation);
+    }
+  }
+}
+
+// Of all that is to be written, not of what comes before the first file that does not fit.
+TEST(ConvertFailures, AFullDiskIsToldTheSumOfAllFiles) {
+  struct FullDisk : ForwardingFileSystem {
+    FullDisk() : ForwardingFileSystem(posix_file_system()) {}
+    std::uint64_t free_bytes(const std::string&) override { return 1000; }
+  } files;
+  Trial trial;
+  for (const ConvertTo to : {ConvertTo::dcp, ConvertTo::safetensors}) {
+    ConvertOptions options = trial.options;
+    options.to = to;
+    if (to == ConvertTo::safetensors) {
+      options.ranks = 1;
+      options.objects = ObjectPolicy::drop;
+      options.max_shard_bytes = 2000;
+    }
+    const Error error = failure_of([&] { convert(*trial.comm, files, options); });
+    EXPECT_FALSE(posix_file_system().status(options.destination));
+    convert(*trial.comm, posix_file_system(), options);
+    std::uint64_t bytes = 0;
+    for (const auto& [name, content] : trial.left()) bytes += content.size();
+    EXPECT_TRUE(contains(error, "needs " + std::to_string(bytes) + " bytes, 1000 are free")) << error.what();
+    posix_file_system().rename(options.destination,
+                               options.destination + "_before" + std::to_string(static_cast<int>(to)));
+  }
 }
 
 TEST(ConvertFailures, LeaveTheCheckpointThatWasThere) {

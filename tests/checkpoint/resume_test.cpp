@@ -29,6 +29,7 @@ struct Trial {
   ConsolidateOptions options;
   std::unique_ptr<Communicator> comm = solo_communicator();
   std::uint64_t shard_bytes = 0;  // of safetensors files, which are written then
+  int ranks = 0;                  // that a DCP directory is laid out for, which is written then
 
   Trial() {
     DcpFixture fixture;
@@ -57,10 +58,18 @@ struct Trial {
     options.objects = ObjectPolicy::drop;
     shard_bytes = most_bytes;
   }
+  void write_directory(int wanted_ranks) {
+    options.destination = dir / "out";
+    ranks = wanted_ranks;
+  }
   ConsolidateReport go(FileSystem& files = posix_file_system()) {
-    if (shard_bytes == 0) return consolidate(*comm, files, options);
     ConvertOptions all;
     static_cast<ConsolidateOptions&>(all) = options;
+    if (ranks > 0) {
+      all.ranks = ranks;
+      return reshard(*comm, files, all);
+    }
+    if (shard_bytes == 0) return consolidate(*comm, files, options);
     all.to = ConvertTo::safetensors;
     all.max_shard_bytes = shard_bytes;
     return convert(*comm, files, all);
@@ -89,6 +98,8 @@ struct Trial {
     // so that entries come before the work is done
     InjectedFault slow{.operation = Operation::write, .path_contains = ".cairn-part"};
     slow.delay = std::chrono::milliseconds(2);
+    files.inject(slow);
+    slow.path_contains = "out/__";  // shards
     files.inject(slow);
     const pid_t child = fork();
     if (child != 0) return child;
@@ -122,11 +133,12 @@ const std::vector<Operation> kChanging{
 // Kills at each call of each operation that changes something, in the ordinary run at every `step`-th; the
 // same command then ends with the same files.
 void expect_any_kill_is_survived(Trial& run, const Names& files, std::uint64_t step,
-                                 const std::string& old = {}) {
+                                 const std::string& old = {}, Names old_files = {}) {
   if (std::getenv("CAIRN_KILLS") != nullptr) step = 1;
+  if (old_files.empty()) old_files = files;
   const auto put_old = [&] {
     run.clear();
-    for (const auto& name : files)
+    for (const auto& name : old_files)
       if (!old.empty()) run.dir.write("out/" + name, old);
   };
   run.options.overwrite = !old.empty();
@@ -145,7 +157,8 @@ void expect_any_kill_is_survived(Trial& run, const Names& files, std::uint64_t s
       // killed behind the journal's end
       bool is_over = run.left() == files;
       for (std::size_t i = 0; is_over && i < files.size(); ++i) is_over = run.output(files[i]) == expected[i];
-      if (!is_over || run.options.overwrite) resumed += run.go().resumed_bytes;
+      const bool again = run.options.overwrite && run.ranks == 0;  // shards would get other numbers
+      if (!is_over || again) resumed += run.go().resumed_bytes;
       EXPECT_EQ(run.left(), files) << what;
       for (std::size_t i = 0; i < files.size(); ++i)
         EXPECT_TRUE(run.output(files[i]) == expected[i]) << what << ": " << files[i];
@@ -201,6 +214,22 @@ TEST(Resume, SafetensorsFilesKilledAtAnyCallGoOn) {
   run.write_safetensors(4'000'000);
   expect_any_kill_is_survived(run, files, 4);
   expect_any_kill_is_survived(run, files, 4, "the old one");
+}
+
+TEST(Resume, ADirectoryKilledAtAnyCallGoesOn) {
+  Trial run;
+  run.write_directory(3);
+  run.dir.write("source/meta.pt", "whose copy lies beside");
+  expect_any_kill_is_survived(run, {".metadata", "__0_0.distcp", "__1_0.distcp", "__2_0.distcp", "meta.pt"},
+                              2);
+}
+
+TEST(Resume, ADirectoryKilledAtAnyCallGoesOnWhenItReplacesAnother) {
+  Trial run;
+  run.options.sync = false;
+  run.write_directory(2);
+  expect_any_kill_is_survived(run, {".metadata", "__0_1.distcp", "__1_1.distcp"}, 2, "the old one",
+                              {".metadata", "__0_0.distcp", "__5_0.distcp", "cairn.manifest", "meta.pt"});
 }
 
 // One job after the other, each killed again and again until it comes to its end.
@@ -445,6 +474,227 @@ TEST(Resume, TheJournalOfAFinishedJobDoesNotHinderTheNext) {
     run.options.overwrite = true;
     EXPECT_EQ(run.go().resumed_bytes, 0u);
     EXPECT_EQ(run.left(), Names{"m.pth"});
+  }
+}
+
+// --- directories
+
+// A run that failed at the write that made its shards nearly whole.
+struct InterruptedDirectory : Trial {
+  InterruptedDirectory() {
+    write_directory(3);
+    FaultyFileSystem files(posix_file_system());
+    InjectedFault fault{.operation = Operation::write, .path_contains = "out/__", .first_call = 4};
+    fault.error_number = ENOSPC;
+    files.inject(fault);
+    const Error error = failure_of([&] { go(files); });
+    EXPECT_TRUE(contains(error, "the same command goes on")) << error.what();
+    EXPECT_EQ(left(), all);
+  }
+  const Names all{"..metadata.cairn-journal", "..metadata.cairn-part", "__0_0.distcp", "__1_0.distcp",
+                  "__2_0.distcp"};
+  const Names whole{".metadata", "__0_0.distcp", "__1_0.distcp", "__2_0.distcp"};
+
+  void expect_refused(ErrorKind kind, const std::vector<std::string>& words) {
+    const Error error = failure_of([&] { go(); });
+    EXPECT_EQ(error.kind(), kind) << error.what();
+    for (const auto& word : words) EXPECT_TRUE(contains(error, word)) << word << ": " << error.what();
+    EXPECT_TRUE(contains(error, "--overwrite")) << error.what();
+  }
+};
+
+TEST(Resume, ADirectoryGoesOnAndNothingIsReadAgain) {
+  InterruptedDirectory run;
+  const auto report = run.go();
+  EXPECT_GT(report.resumed_bytes, 2u << 20);
+  EXPECT_EQ(run.left(), run.whole);
+  VerifyOptions verify_options;
+  verify_options.path = run.options.destination;
+  const auto verified = verify(*run.comm, posix_file_system(), verify_options);
+  EXPECT_TRUE(verified.faults.empty());
+  EXPECT_EQ(verified.unchecked_items, 0u);
+  std::vector<std::string> continued;
+  for (const auto& name : run.whole) continued.push_back(run.output(name));
+  run.clear();
+  run.options.resume = false;
+  const auto at_once = run.go();
+  for (std::size_t i = 0; i < run.whole.size(); ++i)
+    EXPECT_TRUE(run.output(run.whole[i]) == continued[i]) << run.whole[i];
+  EXPECT_EQ(report.verified_bytes, at_once.verified_bytes);
+  EXPECT_EQ(report.written_bytes, at_once.written_bytes);
+  EXPECT_LT(report.read_bytes, at_once.read_bytes);
+}
+
+TEST(Resume, ADirectoryOfTensorsThatAreDequantizedAndCastGoesOn) {
+  Trial run;
+  DcpFixture fixture;
+  fixture.add({"w", DType::float8_e4m3fn, {2048, 1024}, split({2048, 1024}, 0, 2)});
+  fixture.add({"w_scale_inv", DType::float32, {16, 8}, split({16, 8}, 0, 1)});
+  fixture.add({"other", DType::float32, {700, 800}, split({700, 800}, 1, 2)});
+  fixture.write(run.dir, "source");
+  run.write_directory(2);
+  run.options.dequant = true;
+  run.options.names.cast = {"other=float16"};
+  FaultyFileSystem files(posix_file_system());
+  InjectedFault fault{.operation = Operation::write, .path_contains = "out/__", .first_call = 5};
+  fault.error_number = EIO;
+  files.inject(fault);
+  failure_of([&] { run.go(files); });
+  EXPECT_GT(run.go().resumed_bytes, 1u << 20);
+  const std::string first = run.output("__0_0.distcp"), second = run.output("__1_0.distcp");
+  run.clear();
+  run.options.resume = false;
+  run.go();
+  EXPECT_TRUE(run.output("__0_0.distcp") == first);
+  EXPECT_TRUE(run.output("__1_0.distcp") == second);
+}
+
+TEST(Resume, ADirectoryWhoseCompanionChangedIsRefused) {
+  Trial run;
+  run.write_directory(2);
+  run.dir.write("source/meta.pt", "whose copy lies beside");
+  FaultyFileSystem files(posix_file_system());
+  files.inject(
+      {.operation = Operation::rename, .path_contains = "..metadata.cairn-part", .error_number = EIO});
+  failure_of([&] { run.go(files); });
+  run.dir.write("source/meta.pt", "whose copy lies there");
+  const Error error = failure_of([&] { run.go(); });
+  EXPECT_TRUE(contains(error, "meta.pt had 22 bytes")) << error.what();
+}
+
+TEST(Resume, OtherOptionsOfADirectoryAreRefusedByName) {
+  const std::vector<std::pair<std::string, void (*)(Trial&)>> changes{
+      {"--flat", [](Trial& t) { t.options.flat = true; }},
+      {"--cast", [](Trial& t) { t.options.names.cast = {"float16"}; }},
+      {"--select", [](Trial& t) { t.options.names.select = {"rows"}; }},
+      {"--objects", [](Trial& t) { t.options.objects = ObjectPolicy::drop; }},
+      {"DST", [](Trial& t) { t.options.destination = t.dir / "source/../out"; }},
+      {"--ranks was '3' and is '2'", [](Trial& t) { t.ranks = 2; }}};
+  InterruptedDirectory run;
+  const ConsolidateOptions same = run.options;
+  for (const bool overwrite : {false, true}) {
+    for (const auto& [word, change] : changes) {
+      run.options = same;
+      run.options.overwrite = overwrite;
+      run.ranks = 3;
+      change(run);
+      run.expect_refused(ErrorKind::mismatch, {word});
+      EXPECT_EQ(run.left(), run.all);
+    }
+  }
+  run.options = same;
+  run.ranks = 3;
+  EXPECT_GT(run.go().resumed_bytes, 0u);
+}
+
+TEST(Resume, WhatTheJournalOfADirectoryTellsMustBeThere) {
+  InterruptedDirectory run;
+  const std::string shard = run.dir / "out/__1_0.distcp", aside = run.dir / "aside";
+  posix_file_system().rename(shard, aside);
+  run.expect_refused(ErrorKind::mismatch, {"__1_0.distcp", "missing"});
+  run.dir.write("out/__1_0.distcp", run.dir.read("aside"));
+  run.expect_refused(ErrorKind::mismatch, {"__1_0.distcp", "inode"});
+  posix_file_system().rename(aside, shard);
+  std::string journal = run.output("..metadata.cairn-journal");
+  journal[60] ^= 4;
+  run.dir.write("out/..metadata.cairn-journal", journal);
+  run.expect_refused(ErrorKind::corrupt, {"..metadata.cairn-journal"});
+  EXPECT_EQ(run.left(), run.all);
+  const auto other = posix_file_system().open_write(run.dir / "out/..metadata.cairn-part");
+  ASSERT_TRUE(other->try_lock());
+  EXPECT_TRUE(contains(failure_of([&] { run.go(); }), "another run"));
+}
+
+TEST(Resume, WithoutItTheDirectoryOfAJobIsRefusedUnlessItMayBeReplaced) {
+  InterruptedDirectory run;
+  run.options.resume = false;
+  run.expect_refused(ErrorKind::already_exists, {"--resume"});
+  EXPECT_EQ(run.left(), run.all);
+  run.options.overwrite = true;
+  run.go();
+  EXPECT_EQ(run.left(), (Names{".metadata", "__0_1.distcp", "__1_1.distcp", "__2_1.distcp"}));
+}
+
+TEST(Resume, ADirectoryWithoutItsJournalIsBegunAnew) {
+  InterruptedDirectory run;
+  posix_file_system().unlink(run.dir / "out/..metadata.cairn-journal");
+  const auto report = run.go();
+  EXPECT_EQ(report.resumed_bytes, 0u);
+  ASSERT_EQ(report.warnings.size(), 1u);
+  EXPECT_NE(report.warnings[0].find("3 shard files"), std::string::npos) << report.warnings[0];
+}
+
+TEST(Resume, ACrcThatDoesNotFitLeavesNothingOfADirectory) {
+  Trial run;
+  run.write_directory(2);
+  run.options.destination += "/new";
+  FaultyFileSystem files(posix_file_system());
+  InjectedFault fault{.operation = Operation::read, .path_contains = "__2_0.distcp"};
+  fault.flip_bit_of_byte = 500'000;
+  files.inject(fault);
+  const Error error = failure_of([&] { run.go(files); });
+  EXPECT_EQ(error.kind(), ErrorKind::corrupt) << error.what();
+  EXPECT_TRUE(contains(error, "what is written is discarded")) << error.what();
+  EXPECT_EQ(run.left(), Names{});
+  EXPECT_EQ(run.go().resumed_bytes, 0u);
+}
+
+TEST(Resume, ADirectoryWhoseJobIsOverIsFoundComplete) {
+  for (const bool overwrite : {false, true}) {
+    Trial run;
+    run.write_directory(2);
+    run.options.overwrite = overwrite;
+    FaultyFileSystem files(posix_file_system());
+    InjectedFault fault{.operation = Operation::unlink, .path_contains = ".cairn-journal"};
+    fault.error_number = EIO;
+    files.inject(fault);
+    run.go(files);
+    const std::string shard = run.output("__1_0.distcp");
+    run.ranks = 3;
+    EXPECT_TRUE(contains(failure_of([&] { run.go(); }), "--ranks was '2'"));
+    run.ranks = 2;
+    EXPECT_GT(run.go().resumed_bytes, 0u);
+    EXPECT_EQ(run.left(), (Names{".metadata", "__0_0.distcp", "__1_0.distcp"}));
+    EXPECT_TRUE(run.output("__1_0.distcp") == shard);
+    run.options.overwrite = false;
+    EXPECT_EQ(failure_of([&] { run.go(); }).kind(), ErrorKind::already_exists);
+  }
+}
+
+TEST(Resume, SeveralDirectoriesOfOneFileGoOnWhereOneIsPublished) {
+  TempDir dir;
+  for (const std::string component : {"model", "optim"}) {
+    DcpFixture fixture;
+    fixture.add({component + ".w", DType::int32, {900, 1000}, split({900, 1000}, 0, 3)});
+    fixture.write(dir, "iter_000000001/" + component);
+  }
+  const auto comm = solo_communicator();
+  ConvertOptions options;
+  options.source = dir / "iter_000000001";
+  options.whole_iteration = true;
+  options.destination = dir / "plain";
+  options.split = {"model=one", "optim=two"};
+  options.ranks = 2;
+  options.threads = 1;
+  convert(*comm, posix_file_system(), options);
+  options.destination = dir / "out";
+  options.resume = true;
+  options.journal_interval_s = 0.001;
+  FaultyFileSystem files(posix_file_system());
+  InjectedFault fault{.operation = Operation::write, .path_contains = "two/__", .first_call = 2};
+  fault.error_number = EIO;
+  files.inject(fault);
+  failure_of([&] { convert(*comm, files, options); });
+  EXPECT_TRUE(posix_file_system().status(dir / "out/one/.metadata"));
+  EXPECT_FALSE(posix_file_system().status(dir / "out/two/.metadata"));
+  EXPECT_GT(convert(*comm, posix_file_system(), options).resumed_bytes, 3'600'000u);
+  const Names names{".metadata", "__0_0.distcp", "__1_0.distcp"};
+  for (const std::string part : {"one", "two"}) {
+    EXPECT_EQ(posix_file_system().list(dir / ("out/" + part)), names);
+    for (const auto& name : names) {
+      if (name == ".metadata") continue;  // it says where it is
+      EXPECT_TRUE(dir.read("out/" + part + "/" + name) == dir.read("plain/" + part + "/" + name)) << name;
+    }
   }
 }
 

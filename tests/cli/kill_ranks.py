@@ -5,6 +5,7 @@ CAIRN_PROGRAM is mpi_tests/resume_job, CAIRN_ROUNDS says how often each case is 
 """
 import os
 import random
+import shutil
 import signal
 import subprocess
 import time
@@ -27,8 +28,21 @@ class KilledRanks(CliTest):
         self.target = self.folder / "out" / self.NAME
         result = self.ranks(2)
         self.assertEqual(result.stdout.strip(), b"0", described(result))
-        self.expected = self.target.read_bytes()
+        self.expected = self.made()
+        self.remove()
+
+    def last(self):
+        """The file that appears last."""
+        return self.target
+
+    def made(self):
+        return self.target.read_bytes()
+
+    def remove(self):
         self.target.unlink()
+
+    def assert_whole(self):
+        self.assert_only(self.target.parent, self.target.name)
 
     def command(self, ranks):
         return [MPI_ENV, "mpirun", "-n", str(ranks), PROGRAM, str(self.source), str(self.target)]
@@ -40,7 +54,7 @@ class KilledRanks(CliTest):
         """Starts a job, and kills one rank or all when some bytes are written. False: it was over before."""
         process = subprocess.Popen(self.command(ranks), env=clean_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                    stdin=subprocess.DEVNULL)
-        journal = self.target.with_name(f".{self.target.name}.cairn-journal")
+        journal = self.last().with_name(f".{self.last().name}.cairn-journal")
         while not journal.exists() and process.poll() is None:
             time.sleep(0.002)
         time.sleep(random.random() * 0.01 * SIZE_MIB / ranks)
@@ -48,8 +62,8 @@ class KilledRanks(CliTest):
         send(pids if which == "all" else random.sample(pids, min(1, len(pids))), signal.SIGKILL)
         result = finish(process)
         if result.returncode == 0:
-            self.assertEqual(self.target.read_bytes(), self.expected)
-            self.target.unlink()
+            self.assertTrue(self.made() == self.expected)
+            self.remove()
         return result.returncode != 0
 
     def test_the_same_command_goes_on_with_any_number_of_ranks(self):
@@ -61,20 +75,36 @@ class KilledRanks(CliTest):
                 for which in ("one", "all"):
                     with self.subTest(ranks=ranks, killed=which, seed=seed):
                         kills += self.kill(ranks, which)
-                        if self.target.exists():  # the kill came after the last rename
-                            self.assertEqual(self.target.read_bytes(), self.expected)
-                            self.target.unlink()
+                        if self.last().exists():  # the kill came after the last rename
+                            self.assertTrue(self.made() == self.expected)
+                            self.remove()
                         result = self.ranks(random.choice(RANKS))
                         resumed += int(result.stdout)
-                        self.assertEqual(self.target.read_bytes(), self.expected)
-                        self.assert_only(self.target.parent, self.target.name)
-                        self.target.unlink()
+                        self.assertTrue(self.made() == self.expected)
+                        self.assert_whole()
+                        self.remove()
         self.assertGreater(kills, 0)
         self.assertGreater(resumed, 0, "the journals told of nothing")
 
 
 class KilledRanksOfSafetensors(KilledRanks):
     NAME = "m.safetensors"
+
+
+class KilledRanksOfADirectory(KilledRanks):
+    NAME = "ckpt"
+
+    def last(self):
+        return self.target / ".metadata"
+
+    def made(self):
+        return {path.name: path.read_bytes() for path in self.target.iterdir() if path.name != self.last().with_name("..metadata.cairn-journal").name}
+
+    def remove(self):
+        shutil.rmtree(self.target)
+
+    def assert_whole(self):
+        self.assert_only(self.target, ".metadata", "__0_0.distcp", "__1_0.distcp", "__2_0.distcp")
 
 
 if __name__ == "__main__":

@@ -239,10 +239,10 @@ class Convert(CliTest):
             self.assertEqual(tree(self.out), before)
         self.assert_success(self.cairn("convert", "--overwrite", "--verify-source", "off", self.pth, self.out))
 
-    def test_a_new_directory_that_fails_holds_nothing(self):
+    def test_a_new_directory_that_fails_is_gone(self):
         shutil.copy(self.dcp / "__0_0.distcp", self.dcp / "__1_0.distcp")
         self.assert_fails(self.cairn("reshard", self.dcp, self.out, "--ranks", 2), 1)
-        self.assertFalse(list(self.out.rglob("*")) if self.out.exists() else [])
+        self.assertFalse(self.out.exists())
 
     def test_a_signal_leaves_nothing_half_published(self):
         big = tiny_checkpoint.large(self.folder / "big", 96)
@@ -274,10 +274,10 @@ class Convert(CliTest):
                       ("convert", self.dcp, self.out, "--to", "hdf5"), ("convert", self.dcp, "o.pth", "--ranks", 2),
                       ("convert", self.dcp, self.out, "--ranks", 0), ("reshard", self.dcp, self.out),
                       ("reshard", self.dcp, self.out, "--ranks", "x"), ("reshard", self.dcp, self.out, "--ranks", 2, "--split", "a=b"),
-                      ("convert", self.dcp, self.out, "--resume"), ("convert", self.dcp, self.out, "--dim", -1),
+                      ("convert", self.dcp, self.out, "--dim", -1),
                       *(("convert", self.dcp, target, *words) for target in (self.out, "o.safetensors")
                         for words in (("--ema",), ("--output", "x.pth:flat"), ("--output", "x.pth:select=*"), ("--copy", "kernel"))),
-                      *(("reshard", self.dcp, self.out, "--ranks", 2, word) for word in ("--resume", "--ema", "--fabric", "--whole-iteration")),
+                      *(("reshard", self.dcp, self.out, "--ranks", 2, word) for word in ("--ema", "--fabric", "--whole-iteration")),
                       ("convert", self.dcp, "o.pth", "--copy", "kernel", "--write", "gather"),
                       ("convert", self.dcp, "o.pth", "--copy", "kernel", "--verify-source", "on")):
             with self.subTest(words=words[2:]):

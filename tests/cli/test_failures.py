@@ -2,6 +2,7 @@
 """Damaged sources and machines that refuse: a sentence, status 1, no temporary, the old output untouched."""
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -184,6 +185,18 @@ class Machine(CliTest):
         source = tiny_checkpoint.large(self.folder / "large", 12)
         self.assert_fails(self.cairn("consolidate", source, small_disk / "m.pth"), 1, "space|room|full")
         self.assert_only(small_disk)
+
+    def test_what_is_told_to_be_needed_is_the_sum_of_all_files(self):
+        small_disk = self.mount("-o", "size=8m")
+        source = tiny_checkpoint.large(self.folder / "large", 24)
+        for name, words in (("ckpt", ("--ranks", 4)), ("hub", ("--to", "safetensors", "--max-shard-size", "5MiB")), ("new/m.pth", ())):
+            with self.subTest(name=name):
+                result = self.cairn("convert", source, small_disk / "parent" / name, *words)
+                self.assert_fails(result, 1, "disk full")
+                needed, free = map(int, re.search(rb"needs (\d+) bytes, (\d+) are free", result.stderr).groups())
+                self.assertGreaterEqual(needed, 24 << 20)
+                self.assertLessEqual(free, 8 << 20)
+                self.assert_only(small_disk)
 
     def test_overwrite_needs_room_for_both(self):
         small_disk = self.mount("-o", "size=8m")

@@ -136,6 +136,8 @@ class ConvertResume(CliTest):
     SHARDS = ("hub", ("--to", "safetensors", "--max-shard-size", "20MiB"), "model-00001-of-00006.safetensors", INDEX)
     FILE = ("m.safetensors", (), "m.safetensors", "m.safetensors")
     TORCH = ("m.pth", ("--cast", "bfloat16"), "m.pth", "m.pth")
+    DCP = ("ckpt", ("--ranks", "3"), ".metadata", ".metadata")
+    DCP_CAST = ("ckpt", ("--ranks", "2", "--cast", "w1=bfloat16"), ".metadata", ".metadata")
 
     @classmethod
     def setUpClass(cls):
@@ -180,10 +182,12 @@ class ConvertResume(CliTest):
         expected = {p.name: p.read_bytes() for p in (plain if case[0] == case[2] else plain / case[0]).iterdir()}
         self.assertEqual(made.keys(), expected.keys())
         for name, content in expected.items():
-            self.assertTrue(made[name] == content, name)
+            if name != ".metadata":  # which says where it is
+                self.assertTrue(made[name] == content, name)
 
     def test_killed_runs_go_on(self):
-        for source, case in (("dcp", self.SHARDS), ("torch", self.FILE), ("safetensors", self.SHARDS), ("torch", self.TORCH), ("safetensors", self.TORCH)):
+        for source, case in (("dcp", self.SHARDS), ("torch", self.FILE), ("safetensors", self.SHARDS), ("torch", self.TORCH), ("safetensors", self.TORCH),
+                             ("dcp", self.DCP), ("torch", self.DCP_CAST), ("safetensors", self.DCP)):
             with self.subTest(source=source, target=case[0]):
                 self.stop(source, case)
                 self.assert_goes_on(source, case, self.cairn)
@@ -193,11 +197,14 @@ class ConvertResume(CliTest):
     def test_killed_ranks_go_on_alone_and_the_other_way_round(self):
         if not MPI_ENV:
             self.skipTest("built without MPI")
-        self.stop("dcp", self.SHARDS, MPI_ENV, "mpirun", "-n", "3")
-        self.assert_goes_on("dcp", self.SHARDS, self.cairn)
-        shutil.rmtree(self.folder / "hub"), shutil.rmtree(self.folder / "plain")
-        self.stop("dcp", self.SHARDS)
-        self.assert_goes_on("dcp", self.SHARDS, lambda *words: self.mpirun(2, *words))
+        for case in (self.SHARDS, self.DCP):
+            with self.subTest(target=case[0]):
+                self.stop("dcp", case, MPI_ENV, "mpirun", "-n", "3")
+                self.assert_goes_on("dcp", case, self.cairn)
+                shutil.rmtree(self.folder / case[0]), shutil.rmtree(self.folder / "plain")
+                self.stop("dcp", case)
+                self.assert_goes_on("dcp", case, lambda *words: self.mpirun(2, *words))
+                shutil.rmtree(self.folder / "plain")
 
     def test_another_job_is_refused_and_overwrite_begins_anew(self):
         self.stop("dcp", self.SHARDS)
@@ -223,6 +230,36 @@ class ConvertResume(CliTest):
         self.assert_fails(self.cairn(*again), 1, "exists")
         report = json.loads(self.assert_success(self.cairn(*again, "--overwrite", "--json")).stdout)
         self.assertEqual(report["resumed_bytes"], 0)
+
+    def test_a_directory_is_laid_out_anew_in_two_runs(self):
+        """reshard, ended by a signal; what it leaves is no checkpoint."""
+        place = self.folder / "ckpt"
+        command = ["reshard", self.sources["dcp"], place, "--ranks", "3", "--quiet", "--resume"]
+        shards = [f"__{rank}_0.distcp" for rank in range(3)]
+        for _ in range(10):
+            process = start_until_part([PROGRAM, *command, "--threads", "1"], place / ".metadata")
+            if process:
+                self.addCleanup(lambda: process.poll() is None and process.kill())
+                process.send_signal(signal.SIGCONT)
+                while process.poll() is None and not (place / "..metadata.cairn-journal").exists():
+                    pass
+                process.send_signal(signal.SIGTERM)
+                result = finish(process)
+                if result.returncode != 0 and (place / "..metadata.cairn-part").exists():
+                    break
+            shutil.rmtree(place, True)
+        else:
+            self.skipTest("the run ended each time before it could be stopped")
+        if (place / shards[2]).exists():  # else it ended between the journal and the last shard
+            self.assertRegex(result.stderr, rb"continues .*metadata\.cairn-part")
+            self.assert_only(place, "..metadata.cairn-journal", "..metadata.cairn-part", *shards)
+        self.assert_fails(self.cairn("verify", place), 1)
+        self.assert_fails(self.cairn(*command[:-1]), 1, "--resume")
+        self.assert_fails(self.cairn(*command[:4], "2", "--resume"), 1, "--ranks was '3' and is '2'")
+        self.assert_success(self.cairn(*command))
+        self.assert_only(place, ".metadata", *shards)
+        self.assert_success(self.cairn("verify", "--strict", place))
+        self.assert_fails(self.cairn(*command), 1, "there already")
 
 
 if __name__ == "__main__":

@@ -4,11 +4,9 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
-#include <limits>
 #include <utility>
 
 #include "base/fail.hpp"
-#include "formats/layout/companions.hpp"
 
 namespace cairn::dcp {
 namespace {
@@ -48,22 +46,10 @@ void refuse_link(FileSystem& files, const std::string& path) {
                 "remove it, or save elsewhere");
 }
 
-struct OldShards {
-  std::vector<std::string> names;
-  std::uint32_t next_index = 0;
-};
-
-OldShards find_old_shards(FileSystem& files, const std::string& directory) {
-  OldShards old;
-  for (const std::string& name : files.list(directory)) {
-    const auto numbers = shard_numbers(name);
-    if (!numbers) continue;
-    old.names.push_back(name);
-    if (numbers->index == std::numeric_limits<std::uint32_t>::max())
-      fail(ErrorKind::already_exists, "{}: no higher number is left", join(directory, name));
-    old.next_index = std::max(old.next_index, numbers->index + 1);
-  }
-  return old;
+void refuse_links(FileSystem& files, const std::string& directory, const std::vector<std::string>& beside) {
+  for (const std::string_view name : {kMetadataName, kManifestName})
+    refuse_link(files, join(directory, name));
+  for (const std::string& name : beside) refuse_link(files, join(directory, name));
 }
 
 }  // namespace
@@ -88,50 +74,39 @@ DirectoryOutput DirectoryOutput::create(FileSystem& files, const std::string& di
   refuse_what_is_there(files, directory, overwrite);
   files.make_directories(directory);
   const std::string place = files.resolve(directory);
-  for (const std::string_view name : {kMetadataName, kManifestName}) refuse_link(files, join(place, name));
-  for (const std::string& name : beside) refuse_link(files, join(place, name));
+  refuse_links(files, place, beside);
   std::vector<AtomicOutput> outputs;
   outputs.push_back(AtomicOutput::create(files, join(place, kMetadataName), 0, overwrite, true));
-  const std::string manifest = join(place, kManifestName);
-  // without its metadata it describes nothing, and nobody is saving now
-  if (!overwrite && files.status(manifest, false)) files.unlink(manifest);
+  drop_orphaned_manifest(files, place, overwrite);  // nobody is saving now
   for (const std::string& name : beside)
     outputs.push_back(AtomicOutput::create(files, join(place, name), 0, overwrite, true));
   return {files, place, AtomicOutputs(files, overwrite, std::move(outputs)), overwrite, beside};
 }
 
-DirectoryOutput::Place DirectoryOutput::check(FileSystem& files, const std::string& directory,
-                                              bool overwrite) {
+DirectoryOutput::Place DirectoryOutput::check(FileSystem& files, const std::string& directory, bool overwrite,
+                                              bool discard_leftover, const std::vector<std::string>& beside) {
   refuse_what_is_there(files, directory, overwrite);
-  refuse_link(files, join(directory, kMetadataName));
-  const auto metadata = AtomicOutputs::check(files, {{join(directory, kMetadataName), 0}}, overwrite, true);
+  refuse_links(files, directory, beside);
+  const auto metadata =
+      AtomicOutputs::check(files, {{join(directory, kMetadataName), 0}}, overwrite, discard_leftover);
   Place place{std::filesystem::path(metadata.front()).parent_path().string(), 0};
-  if (files.status(directory)) place.first_index = find_old_shards(files, place.directory).next_index;
+  if (files.status(directory)) place.first_index = next_shard_index(files, place.directory);
   return place;
 }
 
 DirectoryOutput::DirectoryOutput(FileSystem& files, std::string directory, AtomicOutputs outputs,
                                  bool overwrite, const std::vector<std::string>& beside)
-    : files_(&files), directory_(std::move(directory)), outputs_(std::move(outputs)), overwrite_(overwrite) {
-  OldShards old = find_old_shards(files, directory_);
-  old_shards_ = std::move(old.names);
-  first_index_ = old.next_index;
-  if (!overwrite || !files.status(path(kMetadataName), false)) return;
-  old_beside_ = layout::companion_files(layout::Folder(files, directory_));
-  old_beside_.emplace_back(kManifestName);
-  std::erase_if(old_beside_, [&](const std::string& name) {
-    return std::ranges::find(beside, name) != beside.end() || !files.status(path(name), false);
-  });
+    : files_(&files), directory_(std::move(directory)), outputs_(std::move(outputs)) {
+  first_index_ = next_shard_index(files, directory_);
+  replaced_ = ReplacedFiles(files, directory_, first_index_, overwrite, beside);
 }
 
 DirectoryOutput::DirectoryOutput(DirectoryOutput&& other) noexcept
     : files_(std::exchange(other.files_, nullptr)),
       directory_(std::move(other.directory_)),
       outputs_(std::move(other.outputs_)),
-      overwrite_(other.overwrite_),
       published_(other.published_),
-      old_shards_(std::move(other.old_shards_)),
-      old_beside_(std::move(other.old_beside_)),
+      replaced_(std::move(other.replaced_)),
       first_index_(other.first_index_) {}
 
 DirectoryOutput::~DirectoryOutput() {
@@ -156,7 +131,7 @@ void DirectoryOutput::publish(const Write& metadata, const std::vector<Write>& b
     throw;
   }
   published_ = true;
-  remove_old(warnings);
+  replaced_.remove(*files_, warnings);
 }
 
 void DirectoryOutput::write(std::size_t output, const Write& write) const {
@@ -169,23 +144,6 @@ void DirectoryOutput::remove_new_shards() const {
   for (const std::string& name : files_->list(directory_)) {
     const auto numbers = shard_numbers(name);
     if (numbers && numbers->index >= first_index_) files_->unlink(path(name));
-  }
-}
-
-void DirectoryOutput::remove_old(std::vector<std::string>& warnings) const {
-  std::vector<std::string> names = overwrite_ ? old_shards_ : std::vector<std::string>{};
-  names.insert(names.end(), old_beside_.begin(), old_beside_.end());
-  for (const std::string& name : names) {
-    try {
-      files_->unlink(path(name));
-    } catch (const Error& error) {
-      warnings.push_back(
-          fmt::format("{}: what belonged to the old checkpoint stays: {}", path(name), error.message()));
-    }
-  }
-  if (!overwrite_ && !old_shards_.empty()) {
-    warnings.push_back(fmt::format("{}: {} shard files that were there before belong to no checkpoint",
-                                   directory_, old_shards_.size()));
   }
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cairn/storage.hpp"
+#include "formats/dcp/replaced_files.hpp"
 #include "storage/atomic_outputs.hpp"
 
 namespace cairn::dcp {
@@ -45,8 +46,10 @@ class DirectoryOutput {
     std::string directory;  ///< absolute, links resolved
     std::uint32_t first_index;
   };
-  /// Where create() would begin. Throws what create() would find in the way, and makes nothing.
-  static Place check(FileSystem& files, const std::string& directory, bool overwrite);
+  /// Where create() would begin. Throws what create() would find in the way, and makes nothing; without
+  /// `discard_leftover` also for a temporary that a killed run has left, unless it may overwrite.
+  static Place check(FileSystem& files, const std::string& directory, bool overwrite, bool discard_leftover,
+                     const std::vector<std::string>& beside);
   DirectoryOutput(DirectoryOutput&& other) noexcept;
   DirectoryOutput& operator=(DirectoryOutput&&) = delete;
   /// Without publish() the new shards are removed, and the temporaries. Failures to remove are ignored.
@@ -73,14 +76,12 @@ class DirectoryOutput {
   std::string path(std::string_view name) const;
   void write(std::size_t output, const Write& write) const;
   void remove_new_shards() const;
-  void remove_old(std::vector<std::string>& warnings) const;
 
   FileSystem* files_;  // null: moved from
   std::string directory_;
   AtomicOutputs outputs_;  // .metadata, then those beside it
-  bool overwrite_, published_ = false;
-  std::vector<std::string> old_shards_;
-  std::vector<std::string> old_beside_;  // files of the old checkpoint that the new one has not
+  bool published_ = false;
+  ReplacedFiles replaced_;
   std::uint32_t first_index_ = 0;
 };
 
