@@ -47,24 +47,24 @@ void SafetensorsOutputs::choose(FileSystem& view, const std::string& source,
       fail(ErrorKind::already_exists,
            "{}: a DCP checkpoint is there, which would be read in place of the new files",
            escape_name(destination_));
-    for (const std::string_view name : {safetensors::kIndexName, std::string_view("model.safetensors")})
-      check_output(view, source, path_of(std::string(name)), may_replace());
+    for (const std::string_view name : {safetensors::kIndexName, safetensors::kSingleName})
+      check_output(view, source, path_of(name), may_replace());
   } else {
     check_output(view, source, destination_, may_replace());
   }
-  complete_requests(view, is_directory_ ? path_of("model.safetensors") : destination_, requests);
+  complete_requests(view, is_directory_ ? path_of(safetensors::kSingleName) : destination_, requests);
 }
 
 bool SafetensorsOutputs::may_replace() const {
   if (options_.overwrite) return true;
   const std::vector<std::string> mains =
-      is_directory_ ? std::vector{path_of(std::string(safetensors::kIndexName)), path_of("model.safetensors")}
+      is_directory_ ? std::vector{path_of(safetensors::kIndexName), path_of(safetensors::kSingleName)}
                     : std::vector{destination_};
   return set_.may_be_there(mains);
 }
 
-std::string SafetensorsOutputs::path_of(const std::string& name) const {
-  return destination_ + (destination_.ends_with('/') ? "" : "/") + name;
+std::string SafetensorsOutputs::path_of(std::string_view name) const {
+  return fmt::format("{}{}{}", destination_, destination_.ends_with('/') ? "" : "/", name);
 }
 
 // --- planned ----------------------------------------------------------------------------------------------
@@ -234,7 +234,7 @@ void SafetensorsOutputs::check_header(const Output& output, std::size_t tensors)
 // The index comes first in the set: it appears last.
 std::vector<AtomicOutputs::Wanted> SafetensorsOutputs::wanted_files() const {
   std::vector<AtomicOutputs::Wanted> wanted;
-  if (has_index()) wanted.push_back({path_of(std::string(safetensors::kIndexName)), index_.size()});
+  if (has_index()) wanted.push_back({path_of(safetensors::kIndexName), index_.size()});
   for (const Output& output : outputs_) wanted.push_back({output.path, output.bytes()});
   return wanted;
 }
@@ -261,7 +261,7 @@ void SafetensorsOutputs::create(FileSystem& view, const PlannedOutputs& planned,
 // what can be continued.
 void SafetensorsOutputs::check_other_form() const {
   if (!is_directory_) return;
-  const std::string other = has_index() ? "model.safetensors" : std::string(safetensors::kIndexName);
+  const std::string_view other = has_index() ? safetensors::kSingleName : safetensors::kIndexName;
   AtomicOutputs::check(files_, {{path_of(other), 0}}, options_.overwrite);
 }
 
@@ -297,7 +297,7 @@ void SafetensorsOutputs::finish(const PlannedOutputs&, const std::vector<std::ui
 
 // Before anything is replaced: what lies there of an older checkpoint.
 void SafetensorsOutputs::find_old_files() {
-  const auto take = [&](const std::string& name) {
+  const auto take = [&](std::string_view name) {
     const std::string path = path_of(name);
     const auto wanted = wanted_files();
     if (std::ranges::find(wanted, path, &AtomicOutputs::Wanted::path) == wanted.end() &&
@@ -306,18 +306,17 @@ void SafetensorsOutputs::find_old_files() {
       old_files_.push_back(path);
     }
   };
-  const std::string index(safetensors::kIndexName);
-  take("model.safetensors");
-  take(index);
-  if (!files_.status(path_of(index))) return;
+  take(safetensors::kSingleName);
+  take(safetensors::kIndexName);
+  if (!files_.status(path_of(safetensors::kIndexName))) return;
   std::vector<std::string> names;
   try {
-    names = safetensors::list_files(files_, {destination_, index}).names;
+    names = safetensors::list_files(files_, {destination_, std::string(safetensors::kIndexName)}).names;
   } catch (const Error& error) {
     report_.warnings.push_back(fmt::format("the files of the old index stay: {}", error.message()));
   }
   for (const std::string& name : names) {
-    if (safetensors::is_file_name(name) && name != "model.safetensors") take(name);
+    if (safetensors::is_file_name(name) && name != safetensors::kSingleName) take(name);
   }
 }
 

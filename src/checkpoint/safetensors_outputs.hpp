@@ -65,7 +65,7 @@ class SafetensorsOutputs final : public RunOutputs {
                 safetensors::TextPairs& weights);
   void check_header(const Output& output, std::size_t tensors) const;
   bool has_index() const { return !index_.empty(); }
-  std::string path_of(const std::string& name) const;
+  std::string path_of(std::string_view name) const;
   /// What may be there: what is replaced, and the outputs of a run that goes on.
   bool may_replace() const;
   std::vector<AtomicOutputs::Wanted> wanted_files() const;

@@ -15,6 +15,7 @@
 #include "formats/layout/companions.hpp"
 #include "formats/layouts.hpp"
 #include "formats/merged/merged_catalog.hpp"
+#include "formats/safetensors/sharding.hpp"
 
 namespace cairn {
 namespace {
@@ -23,6 +24,16 @@ constexpr std::uint64_t kCopyBytes = 1 << 20;
 
 std::string metadata_path(const std::string& directory) {
   return directory + "/" + std::string(dcp::kMetadataName);
+}
+
+// A directory with .metadata is read as a DCP one.
+void refuse_to_hide(FileSystem& view, const std::string& directory) {
+  for (const std::string_view name : {safetensors::kIndexName, safetensors::kSingleName}) {
+    if (view.status(fmt::format("{}/{}", directory, name)))
+      fail(ErrorKind::already_exists,
+           "{}: a safetensors checkpoint is there ({}), in place of which the new one would be read",
+           escape_name(directory), name);
+  }
 }
 
 // The number of the shards that the journal tells of. One that cannot be read is refused later, under a lock.
@@ -44,6 +55,7 @@ std::optional<std::uint32_t> index_before(FileSystem& files, const std::string& 
 
 void ShardOutputs::choose(FileSystem& view, const std::string& source, std::vector<OutputRequest>& requests) {
   check_output_directory(view, source, options_.destination, may_replace());
+  refuse_to_hide(view, options_.destination);
   complete_requests(view, metadata_path(options_.destination), requests);
   if (target_.keeps_companion) {
     source_ = source;

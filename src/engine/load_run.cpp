@@ -11,6 +11,11 @@
 #include "tensor/strided_copy.hpp"
 
 namespace cairn {
+namespace {
+
+constexpr std::size_t kCrcStepBytes = 256 << 10;
+
+}  // namespace
 
 LoadRun::LoadRun(Source& source, const LoadPlan& plan, std::span<const ReadItem> items,
                  const RankState& wanted, Views views, LoadRunOptions options)
@@ -190,8 +195,7 @@ class LoadRun::Thread {
     const std::span<std::byte> into = straight ? std::span(view.data, bytes) : staging(bytes);
     const auto strides = contiguous_strides(view.sizes);
     if (part.is_run) {
-      source_.read(place.file, part.from_byte, into);
-      note_run(item.chunk, place, part.from_byte, into);
+      read_run(item.chunk, place, part.from_byte, into);
     } else {
       reader_.read(place, part.from_byte, dims(view.sizes, place.strides, strides), into.data(),
                    element_bytes);
@@ -199,10 +203,18 @@ class LoadRun::Thread {
     if (!straight) writer_.put(view, into.data(), strides, tensor.dtype);
   }
 
-  void note_run(std::uint64_t chunk, const ChunkPlace& place, std::uint64_t from_byte,
-                std::span<const std::byte> bytes) {
-    if (!run_.options_.verify || place.storage_crc == 0 || !place.row_major) return;
-    check_.add(chunk, place, from_byte - place.storage_begin, bytes.size(), crc32(bytes));
+  // In steps that are still in the core's cache when their CRC is taken.
+  void read_run(std::uint64_t chunk, const ChunkPlace& place, std::uint64_t from_byte,
+                std::span<std::byte> into) {
+    const bool verifies = run_.options_.verify && place.storage_crc != 0 && place.row_major;
+    if (!verifies) return source_.read(place.file, from_byte, into);
+    std::uint32_t crc = 0;
+    for (std::size_t at = 0; at < into.size(); at += kCrcStepBytes) {
+      const auto step = into.subspan(at, std::min(kCrcStepBytes, into.size() - at));
+      source_.read(place.file, from_byte + at, step);
+      crc = crc32(step, crc);
+    }
+    check_.add(chunk, place, from_byte - place.storage_begin, into.size(), crc);
   }
 
   // Whether reading the chunk's elements is reading all of its storage, which has a CRC.
@@ -263,8 +275,7 @@ class LoadRun::Thread {
       const auto& sizes = unit.piece.sizes;
       if (is_row_major(sizes, place->strides)) {
         const auto into = unit.memory.first(static_cast<std::uint64_t>(element_count(sizes)) * element_bytes);
-        source_.read(place->file, from_byte, into);
-        note_run(unit.chunk->chunk, *place, from_byte, into);
+        read_run(unit.chunk->chunk, *place, from_byte, into);
       } else {
         reader_.read(*place, from_byte, dims(sizes, place->strides, contiguous_strides(sizes)),
                      unit.memory.data(), element_bytes);

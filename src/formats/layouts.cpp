@@ -9,6 +9,7 @@
 #include "formats/layout/folder.hpp"
 #include "formats/layout/parents.hpp"
 #include "formats/layout/refusals.hpp"
+#include "formats/safetensors/sharding.hpp"
 
 namespace cairn {
 namespace {
@@ -48,7 +49,7 @@ std::optional<Located> whole_files_in(FileSystem& files, const Folder& folder) {
   const auto name = folder.first(is_file);
   if (folder.count(is_file) != 1 || !folder.has_file(name)) return std::nullopt;
   Located only = safetensors_file(folder.at(name));
-  if (name != "model.safetensors")
+  if (name != safetensors::kSingleName)
     only.note = fmt::format("{} holds one safetensors file, which is taken: {}", folder.path(), only.path);
   return only;
 }

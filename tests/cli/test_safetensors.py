@@ -293,6 +293,13 @@ class Safetensors(CliTest):
         dcp = tiny_checkpoint.small(self.folder / "dcp")
         self.assert_fails(self.cairn("convert", self.file, dcp, "--to", "safetensors", "--overwrite"), 1, "DCP checkpoint is there")
 
+    def test_a_directory_with_safetensors_is_no_place_for_a_dcp_checkpoint(self):
+        for size in (1000, 20):
+            self.assert_success(self.cairn("convert", self.file, self.out, "--to", "safetensors", "--max-shard-size", size, "--overwrite"))
+            before = sorted(os.listdir(self.out))
+            self.assert_fails(self.cairn("convert", self.file, self.out, "--to", "dcp", "--overwrite"), 1, "safetensors checkpoint is there")
+            self.assert_only(self.out, *before)
+
     def test_a_dry_run_makes_nothing(self):
         told = self.assert_success(self.cairn("convert", "--dry-run", "--json", self.file, self.out, "--to", "safetensors", "--max-shard-size", 20))
         report = json.loads(told.stdout)

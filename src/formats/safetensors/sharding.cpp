@@ -46,7 +46,7 @@ void place(std::span<PlacedTensor> tensors) {
 }
 
 std::string file_name(std::size_t index, std::size_t count) {
-  if (count == 1) return "model.safetensors";
+  if (count == 1) return std::string(kSingleName);
   return fmt::format("model-{:05}-of-{:05}.safetensors", index + 1, count);
 }
 

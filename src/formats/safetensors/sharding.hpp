@@ -26,6 +26,7 @@ void place(std::span<PlacedTensor> tensors);
 std::string file_name(std::size_t index, std::size_t count);
 /// Whether a name is one of those.
 bool is_file_name(std::string_view name);
-inline constexpr std::string_view kIndexName = "model.safetensors.index.json";
+inline constexpr std::string_view kSingleName = "model.safetensors",
+                                  kIndexName = "model.safetensors.index.json";
 
 }  // namespace cairn::safetensors
