@@ -137,7 +137,7 @@ void check_output_directory(FileSystem& files, const std::string& source, const 
 
 std::string choose_destination(FileSystem& files, const std::string& source, const std::string& destination,
                                bool overwrite) {
-  if (destination.empty()) fail(ErrorKind::invalid_argument, "no destination was given");
+  if (destination.empty()) fail(ErrorKind::invalid_argument, "no destination was given: SRC DST are needed");
   std::string file = destination;
   const auto given = files.status(destination);
   if (destination.ends_with('/') || (given && given->type == FileType::directory)) {

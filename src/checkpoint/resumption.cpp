@@ -13,7 +13,9 @@
 namespace cairn {
 namespace {
 
-constexpr const char* kHint = "--overwrite without --resume discards what is there, and begins anew";
+constexpr const char* kHint =
+    "what it was begun with continues it; --overwrite without --resume discards what is there, and begins "
+    "anew";
 constexpr const char* kBootId = "/proc/sys/kernel/random/boot_id";
 
 // Of an AtomicOutput, or a File.
@@ -197,8 +199,11 @@ class Attempt {
   void check_identity(const std::string& path, const FileStatus& found,
                       const JournalJob::Output& expected) const {
     if (is_same(found, expected)) return;
-    fail(ErrorKind::mismatch, "{}: {} bytes, inode {}, but {} tells of {} bytes, inode {}", escape_name(path),
-         found.size, found.inode, escape_name(journal_path_), expected.bytes, expected.inode);
+    fail(
+        ErrorKind::mismatch,
+        "{}: {} bytes, inode {}, but {} tells of {} bytes, inode {}: another file is in its place, or a copy",
+        escape_name(path), found.size, found.inode, escape_name(journal_path_), expected.bytes,
+        expected.inode);
   }
 
   void check_tails(const AtomicOutputs& outputs, const JournalContent& before) const {

@@ -74,6 +74,7 @@ void ShardOutputs::plan_all(const std::vector<OutputRequest>& requests, Checkpoi
   if (!target_.keys.empty()) take_key();
   entries_ = keep_entries();
   if (layout_rules_) require_use_of_rules();
+  warn_of_dim();
   read_objects(source);
   const std::vector<RankState> by_rank = states();
   place_items(by_rank, plan_save(by_rank));
@@ -180,6 +181,13 @@ void ShardOutputs::require_use_of_rules() const {
   std::vector<std::string_view> names;
   for (const TensorInfo& tensor : chosen_.catalog.tensors()) names.push_back(chosen_.catalog.name(tensor));
   layout_rules_->require_use(names);
+}
+
+void ShardOutputs::warn_of_dim() {
+  const Catalog& catalog = chosen_.catalog;
+  const auto has_dim = [&](const TensorInfo& tensor) { return catalog.shape(tensor).size() > target_.dim; };
+  if (target_.dim == 0 || std::ranges::any_of(catalog.tensors(), has_dim)) return;
+  report_.warnings.push_back(fmt::format("no tensor has a dimension {} to be cut along", target_.dim));
 }
 
 // Places every item in its rank's file.

@@ -76,6 +76,7 @@ class ShardOutputs final : public RunOutputs {
   std::vector<RankState> states() const;
   TensorLayout layout_of(const TensorInfo& tensor) const;
   void require_use_of_rules() const;
+  void warn_of_dim();
   void place_items(const std::vector<RankState>& states, const GlobalSavePlan& plan);
   bool is_job_there() const;
   /// What may be there: what is replaced, and the outputs of a run that goes on.

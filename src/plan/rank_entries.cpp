@@ -77,7 +77,7 @@ RankEntryOutcome decide_rank_entries(std::span<const std::string_view> names, in
         fmt::format("saved by {} ranks, loaded by {}: what becomes of entries that belong to one rank, "
                     "{}?",
                     saved_ranks, ranks, list_names(shown)),
-        "choose to keep or to drop them");
+        "rank_entries says whether to keep or to drop them");
   }
   for (const auto& [pattern, present] : found) {
     const std::int64_t lacking = ranks - static_cast<std::int64_t>(present.size());

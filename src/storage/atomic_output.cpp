@@ -135,7 +135,7 @@ void AtomicOutput::check_final() const {
   }
   if (!overwrite_) {
     throw Error(ErrorKind::already_exists, final_path_ + ": the output is there already",
-                "exists; use --overwrite");
+                "use --overwrite to replace it");
   }
 }
 

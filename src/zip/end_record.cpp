@@ -84,7 +84,8 @@ std::optional<EndRecord> find_end_record(std::span<const std::byte> tail, std::u
   const auto found = find_signature(tail);
   if (!found) {
     if (longer_may_help) return {};
-    fail_corrupt("{}: no zip end record in the last {} of {} bytes", where, tail.size(), archive_size);
+    fail_corrupt("{}: no zip end record in the last {} of {} bytes: cut short, or no zip file", where,
+                 tail.size(), archive_size);
   }
   constexpr std::size_t zip64_bytes = kZip64EndBytes + kZip64LocatorBytes;
   if (*found < zip64_bytes && longer_may_help) return {};

@@ -139,6 +139,10 @@ class Convert(CliTest):
         path.write_bytes(torch_archive({"net": {"weight": tensor_of("float32", (4, 3))}, "optim": {"lr": 0.5}, "step": 7}, [numbered(0, 12)]))
         return path
 
+    def test_a_dimension_that_no_tensor_has_is_told(self):
+        said = self.assert_success(self.cairn("reshard", self.dcp, self.out, "--ranks", 2, "--dim", 7), notes=True).stderr
+        self.assertIn(b"no tensor has a dimension 7", said)
+
     def test_top_level_keys_become_directories(self):
         source = self.three_keys()
         self.assert_success(self.cairn("convert", source, self.out, "--exclude", "step", "--split", "net=model,optim=optim_net", "--ranks", 2))

@@ -156,6 +156,10 @@ TEST_F(Layouts, AnUnfinishedSaveAndLostMetadataDiffer) {
   expect_refused(dir_ / "lost", {"no .metadata", "__0_0.distcp"});
   dir_.write("lost/__1.metadata", "x");
   expect_refused(dir_ / "lost", {"__1.metadata", "not __0.metadata"});
+  dir_.write("lost/..metadata.cairn-journal", "x");
+  expect_refused(dir_ / "lost", {"--resume", "not finished", "..metadata.cairn-journal"});
+  dir_.write("begun/.model.safetensors.index.json.cairn-journal", "x");
+  expect_refused(dir_ / "begun", {"--resume", "not finished"});
 }
 
 TEST_F(Layouts, ATrainingTreeStandsForItsLatestIteration) {

@@ -56,7 +56,7 @@ TEST(AtomicOutput, OverwritesOnlyOnRequest) {
   dir.write("a", "old");
   const auto error = failure_of([&] { AtomicOutput::create(files, dir / "a", 3, false); });
   EXPECT_EQ(error.kind(), ErrorKind::already_exists);
-  EXPECT_EQ(error.hint(), "exists; use --overwrite");
+  EXPECT_EQ(error.hint(), "use --overwrite to replace it");
   auto output = AtomicOutput::create(files, dir / "a", 3, true);
   EXPECT_EQ(dir.read("a"), "old");
   fill(output, "new");

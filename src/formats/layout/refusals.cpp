@@ -38,7 +38,15 @@ bool is_deepspeed_name(std::string_view name) {
 // As a save with use_collectives=False names them.
 bool is_metadata_of_rank(std::string_view name) { return dcp::metadata_rank(name).has_value(); }
 
+void refuse_unfinished(const Folder& folder, std::string_view journal) {
+  fail(kUnsupported,
+       "{} holds what a run with --resume has begun and not finished ({}): the same command continues it",
+       folder.path(), journal);
+}
+
 void refuse_lost_metadata(const Folder& folder) {
+  constexpr std::string_view journal = "..metadata.cairn-journal";
+  if (folder.has_file(journal)) refuse_unfinished(folder, journal);
   const auto shard = folder.first(is_shard);
   if (folder.first([](std::string_view name) { return name == ".metadata.tmp"; }) == ".metadata.tmp") {
     fail(kUnsupported,
@@ -100,6 +108,10 @@ void refuse_other_sharded(const Folder& folder) {
 }
 
 void refuse_plain_files(const Folder& folder) {
+  const auto is_journal = [](std::string_view name) {
+    return name.starts_with('.') && name.ends_with(".cairn-journal");
+  };
+  if (const auto journal = folder.first(is_journal); !journal.empty()) refuse_unfinished(folder, journal);
   const auto is_safetensors = [](std::string_view name) { return name.ends_with(".safetensors"); };
   if (const auto name = folder.first(is_safetensors); !name.empty()) {
     fail(
@@ -131,7 +143,9 @@ void refuse_file(FileSystem& files, const std::string& path) {
     fail(kUnsupported, "{} is one file of a directory in Hugging Face's DCP format; pass {}", path,
          directory);
   if (kind.empty())
-    fail(kUnsupported, "{} is no checkpoint that Cairn knows; a DCP directory is needed", path);
+    fail(kUnsupported,
+         "{} is no checkpoint that Cairn knows; a DCP directory, torch file or safetensors file is needed",
+         path);
   fail(kUnsupported, "{} is {}; Cairn reads DCP directories, torch files and safetensors files only", path,
        kind);
 }
