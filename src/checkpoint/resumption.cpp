@@ -13,9 +13,8 @@
 namespace cairn {
 namespace {
 
-constexpr const char* kHint =
-    "what it was begun with continues it; --overwrite without --resume discards what is there, and begins "
-    "anew";
+constexpr const char* kHint = "--overwrite without --resume discards what is there, and begins anew";
+constexpr std::uint64_t kStartBytes = 4096;
 constexpr const char* kBootId = "/proc/sys/kernel/random/boot_id";
 
 // Of an AtomicOutput, or a File.
@@ -57,6 +56,7 @@ class Attempt {
     auto before = with_hint([&] { return read_journal(files_, journal_path_); });
     const bool is_half_begun = before && !is_begun(*before);
     if (!before || is_over(*before, main) || (is_half_begun && difference(before->job, job_).empty())) {
+      check_names(is_half_begun);
       if (main) main->discard();
       return begin(is_half_begun);
     }
@@ -116,10 +116,29 @@ class Attempt {
     return {std::move(outputs), std::move(journal), std::move(nothing)};
   }
 
+  // Names that are taken are no job's to give away. Where one was killed while it made its files, those that
+  // nobody has written to are its own: a shard that holds anything begins with it.
+  void check_names(bool may_drop) {
+    for (const auto& [path, size] : run_.named) {
+      const auto found = files_.status(path, false);
+      if (!found || (may_drop && found->type == FileType::regular && is_blank(path))) continue;
+      throw Error(ErrorKind::already_exists,
+                  fmt::format("{}: a file is there that this job has not made", escape_name(path)), kHint);
+    }
+  }
+
+  bool is_blank(const std::string& path) {
+    const auto file = files_.open_read(path);
+    Bytes start(std::min(file->size(), kStartBytes));
+    file->read(0, start);
+    return std::ranges::all_of(start, [](std::byte byte) { return byte == std::byte{0}; });
+  }
+
   // A journal tells whose they are before the first one is made.
   std::vector<NewFile> create_named(bool drop) {
     std::vector<NewFile> made;
     if (run_.named.empty()) return made;
+    check_names(drop);  // once more, with the lock
     for (const auto& [path, size] : run_.named) {
       if (drop && files_.status(path, false)) files_.unlink(path);
     }
@@ -140,7 +159,7 @@ class Attempt {
 
   Resumption go_on(std::optional<AtomicOutput> main, JournalContent before) {
     if (const auto changed = difference(before.job, job_); !changed.empty())
-      fail(ErrorKind::mismatch, "{}: it was begun with something else: {}", escape_name(journal_path_),
+      fail(ErrorKind::mismatch, "{}: the job goes on only as it was begun: {}", escape_name(journal_path_),
            changed);
     check_machines(before);
     AtomicOutputs outputs(files_, run_.overwrite, take_up(std::move(main), before));

@@ -605,6 +605,41 @@ TEST(Resume, WhatTheJournalOfADirectoryTellsMustBeThere) {
   EXPECT_TRUE(contains(failure_of([&] { run.go(); }), "another run"));
 }
 
+TEST(Resume, ADirectoryWithoutItsTemporaryIsRefusedAndLeftAsItIs) {
+  InterruptedDirectory run;
+  posix_file_system().unlink(run.dir / "out/..metadata.cairn-part");
+  const Names left = run.left();
+  for (int again = 0; again < 2; ++again) {
+    run.expect_refused(ErrorKind::already_exists, {"__0_0.distcp", "has not made"});
+    EXPECT_EQ(run.left(), left);
+  }
+}
+
+// A signal has ended it while it made its shards, and somebody saved there.
+TEST(Resume, ShardsOfAnotherAreNotTakenForThoseOfAJobThatHardlyBegan) {
+  Trial run;
+  run.write_directory(2);
+  ASSERT_TRUE(run.is_killed(Operation::allocate, 2));
+  ASSERT_EQ(run.left(),
+            (Names{"..metadata.cairn-journal", "..metadata.cairn-part", "__0_0.distcp", "__1_0.distcp"}));
+  posix_file_system().unlink(run.dir / "out/..metadata.cairn-part");
+  run.dir.write("out/__0_0.distcp", "somebody's");
+  run.dir.write("out/.metadata", "somebody's");
+  const Names left = run.left();
+  run.options.overwrite = true;
+  for (const int ranks : {2, 3}) {  // the same job, another one
+    run.ranks = ranks;
+    const Error error = failure_of([&] { run.go(); });
+    EXPECT_EQ(error.kind(), ErrorKind::already_exists) << error.what();
+    EXPECT_TRUE(contains(error, "__0_0.distcp")) << error.what();
+    EXPECT_EQ(run.left(), left);
+  }
+  EXPECT_EQ(run.output("__0_0.distcp"), "somebody's");
+  run.options.resume = false;
+  run.go();
+  EXPECT_EQ(run.left(), (Names{".metadata", "__0_1.distcp", "__1_1.distcp", "__2_1.distcp"}));
+}
+
 TEST(Resume, WithoutItTheDirectoryOfAJobIsRefusedUnlessItMayBeReplaced) {
   InterruptedDirectory run;
   run.options.resume = false;
