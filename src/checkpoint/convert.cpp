@@ -22,7 +22,8 @@ constexpr std::array<std::string_view, 4> kTorchFiles{".pth", ".pt", ".ckpt", ".
 constexpr std::array<std::string_view, 2> kNotWritten{".h5", ".hdf5"};
 
 void check_options(const ConvertOptions& options) {
-  if (options.destination.empty()) fail(ErrorKind::invalid_argument, "no destination was given: SRC DST are needed");
+  if (options.destination.empty())
+    fail(ErrorKind::invalid_argument, "no destination was given: SRC DST are needed");
   if (options.ranks < 1)
     fail(ErrorKind::invalid_argument, "laid out for {} ranks: 1 is the least", options.ranks);
 }

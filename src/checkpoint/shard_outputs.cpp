@@ -12,6 +12,7 @@
 #include "formats/dcp/item_writer.hpp"
 #include "formats/dcp/metadata_encoder.hpp"
 #include "formats/dcp/shards_layout.hpp"
+#include "formats/dcp/source.hpp"
 #include "formats/layout/companions.hpp"
 #include "formats/layouts.hpp"
 #include "formats/merged/merged_catalog.hpp"
@@ -33,6 +34,17 @@ void refuse_to_hide(FileSystem& view, const std::string& directory) {
       fail(ErrorKind::already_exists,
            "{}: a safetensors checkpoint is there ({}), in place of which the new one would be read",
            escape_name(directory), name);
+  }
+}
+
+// None of a checkpoint that nobody can read.
+std::vector<std::string> files_of_checkpoint(FileSystem& files, const std::string& directory) {
+  try {
+    FaultList faults;
+    const auto metadata = dcp::decode_metadata_file(files, directory, faults);
+    return {metadata.catalog.files().begin(), metadata.catalog.files().end()};
+  } catch (const Error&) {
+    return {};
   }
 }
 
@@ -275,9 +287,25 @@ void ShardOutputs::create(FileSystem& view, const PlannedOutputs& planned, const
   job.texts = {as_bytes(id)};
   job.copied = companions_;
   set_.create(std::move(all), job);
+  refuse_shared_shards();
   const std::string& directory = plan_.shards->directory;
   dcp::drop_orphaned_manifest(files_, directory, options_.overwrite);  // nobody is saving now
   replaced_ = dcp::ReplacedFiles(files_, directory, first_index_, options_.overwrite, companions_);
+}
+
+// Of a job that goes on: the names were free when it began, but another program may have saved under them
+// since, into the same files.
+void ShardOutputs::refuse_shared_shards() const {
+  const std::string& directory = plan_.shards->directory;
+  if (set_[0].is_shown() || !files_.status(metadata_path(directory))) return;
+  const auto mine = plan_.shards->catalog.files();
+  for (const std::string& name : files_of_checkpoint(files_, directory)) {
+    if (std::ranges::find(mine, name) == mine.end()) continue;
+    throw Error(ErrorKind::mismatch,
+                fmt::format("{}: a checkpoint that was saved since this job began has its file {}",
+                            escape_name(metadata_path(directory)), escape_name(name)),
+                "write to another directory; --overwrite without --resume replaces that checkpoint");
+  }
 }
 
 OutputSet::Files ShardOutputs::wanted_files(const PlannedOutputs& planned) const {

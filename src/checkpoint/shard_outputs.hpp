@@ -79,6 +79,7 @@ class ShardOutputs final : public RunOutputs {
   void warn_of_dim();
   void place_items(const std::vector<RankState>& states, const GlobalSavePlan& plan);
   bool is_job_there() const;
+  void refuse_shared_shards() const;
   /// What may be there: what is replaced, and the outputs of a run that goes on.
   bool may_replace() const { return options_.overwrite || (options_.resume && is_job_there()); }
   /// Of a killed run that left no journal; what one tells of is given up when that is asked for only.

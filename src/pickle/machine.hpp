@@ -313,7 +313,8 @@ class Machine {
   }
   void frame() {
     const auto length = in_.read<std::uint64_t>();
-    if (length > in_.remaining()) corrupt("a frame of {} bytes, {} left: the file is cut short", length, in_.remaining());
+    if (length > in_.remaining())
+      corrupt("a frame of {} bytes, {} left: the file is cut short", length, in_.remaining());
   }
 
   template <class Length>

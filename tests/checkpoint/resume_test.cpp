@@ -640,6 +640,18 @@ TEST(Resume, ShardsOfAnotherAreNotTakenForThoseOfAJobThatHardlyBegan) {
   EXPECT_EQ(run.left(), (Names{".metadata", "__0_1.distcp", "__1_1.distcp", "__2_1.distcp"}));
 }
 
+TEST(Resume, ACheckpointThatWasSavedIntoTheSameFilesMeanwhileIsNotWrittenOver) {
+  InterruptedDirectory run;
+  run.dir.write("out/.metadata", run.dir.read("source/.metadata"));  // has __0_0.distcp
+  const std::string shard = run.output("__0_0.distcp");
+  run.options.overwrite = true;
+  run.expect_refused(ErrorKind::mismatch, {".metadata", "saved since", "__0_0.distcp"});
+  EXPECT_TRUE(run.output("__0_0.distcp") == shard);
+  run.dir.write("out/.metadata", "that nobody can read");
+  EXPECT_GT(run.go().resumed_bytes, 1u << 20);
+  EXPECT_EQ(run.left(), run.whole);
+}
+
 TEST(Resume, WithoutItTheDirectoryOfAJobIsRefusedUnlessItMayBeReplaced) {
   InterruptedDirectory run;
   run.options.resume = false;

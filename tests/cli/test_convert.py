@@ -124,7 +124,7 @@ class Convert(CliTest):
     def test_reshard_cuts_along_the_dimension(self):
         for dim, count in ((0, 2), (1, 2), (2, 1)):  # [5, 3]: it has no dimension 2
             target = self.folder / f"d{dim}"
-            self.assert_success(self.cairn("reshard", self.dcp, target, "--ranks", 2, "--dim", dim))
+            self.assert_success(self.cairn("reshard", self.dcp, target, "--ranks", 2, "--dim", dim), notes=True)
             listed = json.loads(self.cairn("ls", "--json", target, "net.weight").stdout)
             self.assertEqual(listed["tensors"][0]["chunk_count"], count)
             self.assert_success(self.cairn("convert", target, self.folder / f"d{dim}.pth"))

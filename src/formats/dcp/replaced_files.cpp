@@ -59,8 +59,9 @@ void ReplacedFiles::remove(FileSystem& files, std::vector<std::string>& warnings
     }
   }
   if (!overwrite_ && !shards_.empty()) {
-    warnings.push_back(fmt::format("{}: {} shard files that were there before belong to no checkpoint; --overwrite removes such",
-                                   directory_, shards_.size()));
+    warnings.push_back(fmt::format(
+        "{}: {} shard files that were there before belong to no checkpoint; --overwrite removes such",
+        directory_, shards_.size()));
   }
 }
 
