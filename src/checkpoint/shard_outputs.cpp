@@ -122,7 +122,7 @@ void ShardOutputs::take_key() {
            escape_name(all.catalog.name(entry)), escape_name(key));
     if (key != target_.key) continue;
     if (all.catalog.path(entry).size() < 2)
-      fail(ErrorKind::mismatch, "'{}' holds one value: a directory is for a dict", escape_name(key));
+      fail(ErrorKind::mismatch, "split: '{}' holds one value: a directory is for a dict", escape_name(key));
     merged.add(part, entry, {});
   }
   MergedCatalog::Made made = merged.take();
